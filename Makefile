@@ -1,0 +1,27 @@
+.DEFAULT_GOAL := help
+
+.PHONY: help demo test lint cover generate
+
+help: ## lists the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' Makefile
+
+demo: ## shows a crash and the recovery from it: scripted model, no key, no network
+	CGO_ENABLED=0 go run ./cmd/perdure demo crash
+
+test: ## brings what the tests need, then go vet and the tests with the race detector
+	@bash scripts/test.sh
+
+lint: ## gofmt, go vet, and golangci-lint from tools/go.mod
+	@echo "lint: gofmt"
+	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "run gofmt -w on:"; echo "$$unformatted"; exit 1; }
+	@echo "lint: go vet"
+	@go vet ./...
+	@echo "lint: golangci-lint (the first run builds it, about a minute)"
+	@go tool -modfile=tools/go.mod golangci-lint run
+
+cover: ## coverage by package, and as a page: coverage.html
+	go test -coverprofile=coverage.out ./...
+	go tool cover -html=coverage.out -o coverage.html
+
+generate: ## writes again whatever is generated; a clean tree afterwards proves that nothing was stale
+	go generate ./...

@@ -1,0 +1,42 @@
+package perdure
+
+// Agent is the configuration of a session: who the model is told to be, and its limits. It is fixed in
+// session.created. The zero value is an agent without instructions, on the engine's default model.
+type Agent struct {
+	Name              string            `json:"name,omitempty"`
+	Instructions      string            `json:"instructions,omitempty"`       // the system prompt; the tool sets add their parts
+	Model             string            `json:"model,omitempty"`              // empty: the engine's default
+	Tools             []string          `json:"tools,omitzero"`               // visible tools by name; nil: all that the engine has
+	MaxIterations     int               `json:"max_iterations,omitempty"`     // reason steps a turn; 0: DefaultMaxIterations
+	SerialCalls       bool              `json:"serial_calls,omitempty"`       // calls of a step strictly one after another (TN11)
+	MaxParallelCalls  int               `json:"max_parallel_calls,omitempty"` // 0: DefaultParallelCalls
+	MaxContinuations  int               `json:"max_continuations,omitempty"`  // automatic turns without a person; 0: DefaultMaxContinuations
+	Locale            string            `json:"locale,omitempty"`             // BCP 47; empty: en
+	Timezone          string            `json:"timezone,omitempty"`           // IANA; empty: UTC
+	Title             string            `json:"title,omitempty"`              // of the session; a tool may change it
+	DisableBackground bool              `json:"disable_background,omitempty"` // keeps the background set out (TL33)
+	DryRun            bool              `json:"dry_run,omitempty"`            // pure tools run, others say what they would do (AP13)
+	Metadata          map[string]string `json:"metadata,omitempty"`
+}
+
+// The defaults of chapter 18 that the rules use.
+const (
+	DefaultMaxIterations    = 500 // reason steps a turn
+	DefaultParallelCalls    = 32  // calls of a step at once
+	DefaultMaxContinuations = 20  // automatic turns in a row (DL8)
+	MaxCallsPerStep         = 64  // TN9
+	DefaultNoProgress       = 3   // take-ups without a new event (TN1)
+	DefaultModelAttempts    = 5   // TN21
+	DefaultMaxExecutions    = 3   // LG9
+)
+
+func (a Agent) maxIterations() int    { return orDefault(a.MaxIterations, DefaultMaxIterations) }
+func (a Agent) maxParallelCalls() int { return orDefault(a.MaxParallelCalls, DefaultParallelCalls) }
+func (a Agent) maxContinuations() int { return orDefault(a.MaxContinuations, DefaultMaxContinuations) }
+
+func orDefault(n, fallback int) int {
+	if n > 0 {
+		return n
+	}
+	return fallback
+}

@@ -1,0 +1,262 @@
+package perdure
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Apply folds the next event of the journal into the session. An event out of order, or one that cannot
+// follow what came before, is Conflict, and the session must not be used any more.
+// Facts of unknown types move Seq and change nothing else (EV10).
+func (s *Session) Apply(e Event) error {
+	if e.Seq != s.Seq+1 {
+		return fmt.Errorf("%w: session %s stands at seq %d and is given %d", Conflict, s.ID, s.Seq, e.Seq)
+	}
+	if err := s.apply(e); err != nil {
+		return fmt.Errorf("apply seq %d, %s: %w", e.Seq, e.Type(), err)
+	}
+	s.Seq = e.Seq
+	s.UpdatedAt = e.At
+	return nil
+}
+
+func (s *Session) apply(e Event) error {
+	switch f := e.Fact.(type) {
+	case SessionCreated:
+		s.Agent, s.Title, s.Status, s.CreatedAt = f.Agent, f.Agent.Title, SessionStarted, e.At
+	case SessionUpdated:
+		s.Title = orString(f.Title, s.Title)
+	case SessionActivated:
+		s.Status = SessionActive
+	case SessionIdled:
+		s.Status = SessionIdle
+	case MessageReceived:
+		s.receive(f)
+	case DeliveryHeld:
+		s.Held = true
+	case TaskCreated:
+		return s.setTask(f.Task)
+	case TaskUpdated:
+		return s.setTask(f.Task)
+	case TaskDelivered:
+		s.Transcript = append(s.Transcript, f.Message)
+		s.delivered(f.TaskIDs, DeliveredInjected)
+	case ToolUnknown:
+		s.Unknown[f.CallID] = f.Name
+	case ToolResolved:
+		delete(s.Unknown, f.CallID)
+		s.Notices = append(s.Notices, f.Message)
+	case TurnStarted:
+		return s.startTurn(f, e)
+	default:
+		return s.applyTurn(e)
+	}
+	return nil
+}
+
+// applyTurn folds the facts that only a running turn can have.
+func (s *Session) applyTurn(e Event) error {
+	if _, unknown := e.Fact.(UnknownFact); unknown {
+		return nil
+	}
+	t := s.Turn
+	if _, intent := e.Fact.(InterruptRequested); t == nil && intent {
+		return nil // the turn ended before the wish was committed: nothing is left to interrupt
+	}
+	switch e.Fact.(type) {
+	case TaskCancelRequested, TaskCancelReceipt, TaskReattached, TaskResolved, TranscriptRepaired, ToolTakenOver:
+		return nil // they tell the story; the task's snapshot tells the state
+	}
+	if t == nil {
+		return fmt.Errorf("%w: no turn runs", Conflict)
+	}
+	switch f := e.Fact.(type) {
+	case InterruptRequested:
+		if t.Interrupt == nil { // the first wish stands
+			t.Interrupt = &f
+		}
+	case ReasonStarted:
+		s.startReason(f)
+	case OutputStarted:
+		t.Open = true
+	case OutputCompleted:
+		s.completeOutput(f)
+	case ReasonCompleted:
+		t.Phase, t.Last = PhaseReasoned, f
+		if f.Code == CodeEmptyAnswer {
+			t.Empties++
+		}
+	case Generation:
+		t.Usage = t.Usage.Add(f.Usage)
+		s.Usage = s.Usage.Add(f.Usage)
+	case ReasonRecovered:
+	case ActStarted:
+		return s.startAct(f, e)
+	case ToolStarted:
+		return t.startCall(f, e)
+	case ToolCompleted:
+		return s.completeCall(f)
+	case ActCompleted:
+		s.completeAct()
+	case TurnCompleted, TurnFailed, TurnCanceled, TurnSealed:
+		s.Turn = nil
+	default:
+		return fmt.Errorf("%w fact %T", Invalid, e.Fact)
+	}
+	return nil
+}
+
+func (s *Session) receive(f MessageReceived) {
+	if _, twice := s.Keys[f.Key]; twice && f.Key != "" {
+		return // one message, however often it was sent (DL12)
+	}
+	m := f.Message
+	m.Mode = f.Mode
+	s.Queue = append(s.Queue, m)
+	if f.Key != "" {
+		s.Keys[f.Key] = m.ID
+	}
+	if f.Source == "" || f.Source == "user" || f.Source == "api" {
+		s.Continuations, s.Held = 0, false // a person spoke (DL8)
+	}
+	if f.Mode == ModeInterrupt && s.Turn != nil && s.Turn.Interrupt == nil {
+		s.Turn.Interrupt = &InterruptRequested{By: orString(f.Source, "user"), Reason: "a new message"}
+	}
+}
+
+func (s *Session) startTurn(f TurnStarted, e Event) error {
+	if s.Turn != nil {
+		return fmt.Errorf("%w: turn %s still runs", Conflict, s.Turn.ID)
+	}
+	s.Turn = &Turn{ID: f.TurnID, Cause: f.Cause, Input: f.MessageID, Model: f.Model, Phase: PhaseReady, StartedAt: e.At}
+	if f.Cause == CauseDelivery {
+		s.Continuations++
+	}
+	return nil
+}
+
+// startReason opens a reason step; the inputs that it names enter the transcript in its order.
+func (s *Session) startReason(f ReasonStarted) {
+	t := s.Turn
+	t.Phase, t.Exec, t.Message, t.Attempt, t.NotBefore = PhaseReasoning, f.ExecID, f.MessageID, f.Attempt, f.NotBefore
+	if f.Iteration != t.Iteration {
+		t.Iteration, t.Empties = f.Iteration, 0
+	}
+	t.LLMCallCount++
+	for _, id := range f.Inputs {
+		s.take(&s.Notices, id)
+		s.take(&s.Queue, id)
+	}
+}
+
+// take moves a waiting message into the transcript.
+func (s *Session) take(from *[]Message, id MessageID) {
+	i := slices.IndexFunc(*from, func(m Message) bool { return m.ID == id })
+	if i < 0 {
+		return
+	}
+	s.Transcript = append(s.Transcript, (*from)[i])
+	*from = slices.Delete(*from, i, i+1)
+}
+
+func (s *Session) completeOutput(f OutputCompleted) {
+	t := s.Turn
+	t.Open = false
+	if len(f.Message.Parts) == 0 {
+		if !f.Interrupted { // an empty answer is the final one (TN22)
+			t.Final, t.FinalText = f.Message.ID, ""
+		}
+		return
+	}
+	s.Transcript = append(s.Transcript, f.Message)
+	for _, c := range f.Message.Calls() {
+		s.UsedCalls[c.ID] = true
+	}
+	t.Final, t.FinalText = f.Message.ID, f.Message.Text()
+}
+
+func (s *Session) startAct(f ActStarted, e Event) error {
+	t := s.Turn
+	if len(s.Transcript) == 0 {
+		return fmt.Errorf("%w: no message asked for these calls", Conflict)
+	}
+	asked := s.Transcript[len(s.Transcript)-1].Calls()
+	if len(asked) != len(f.Calls) {
+		return fmt.Errorf("%w: %d calls planned, the message has %d", Conflict, len(f.Calls), len(asked))
+	}
+	t.Phase, t.ActAt, t.Calls = PhaseActing, e.At, nil
+	for i, planned := range f.Calls {
+		if planned.ID != asked[i].ID || t.call(planned.ID) != nil {
+			return fmt.Errorf("%w: call %s is not the %d. call of the message, or stands there twice", Conflict, planned.ID, i+1)
+		}
+		t.Calls = append(t.Calls, TurnCall{PlannedCall: planned, Args: asked[i].Arguments, Phase: CallPlanned})
+	}
+	return nil
+}
+
+func (t *Turn) startCall(f ToolStarted, e Event) error {
+	c := t.call(f.CallID)
+	if c == nil || c.Phase != CallPlanned {
+		return fmt.Errorf("%w: call %s is not planned", Conflict, f.CallID)
+	}
+	c.Phase, c.StartedAt = CallInWork, e.At
+	return nil
+}
+
+func (s *Session) completeCall(f ToolCompleted) error {
+	t := s.Turn
+	c := t.call(f.CallID)
+	if c == nil || c.Phase == CallDone || f.Result.CallID != f.CallID {
+		return fmt.Errorf("%w: call %s waits for no such result", Conflict, f.CallID)
+	}
+	result := f.Result
+	c.Phase, c.Result = CallDone, &result
+	t.Violation = t.Violation || result.ErrorKind == ErrorDeterminism
+	s.delivered(result.Read, DeliveredRead)
+	return nil
+}
+
+// completeAct puts the results into the transcript, in the model's order (TN13).
+func (s *Session) completeAct() {
+	t := s.Turn
+	for _, c := range t.Calls {
+		s.Transcript = append(s.Transcript, Message{Role: RoleToolResult, Parts: []Part{{Type: PartToolResult, Result: c.Result}}})
+	}
+	t.ToolCallCount += len(t.Calls)
+	t.Phase, t.Calls = PhaseReady, nil
+}
+
+// setTask takes over a task's snapshot and notes a result that has to come home. A snapshot that was made
+// before the result came home does not bring it home again. A state that cannot be read is Invalid (TK5).
+func (s *Session) setTask(task Task) error {
+	if !task.State.Valid() {
+		return fmt.Errorf("%w state %q of task %s", Invalid, task.State, task.ID)
+	}
+	known := s.Tasks[task.ID]
+	if task.undelivered() && known.Attempt == task.Attempt && known.State == task.State && !known.undelivered() {
+		task.Delivered = known.Delivered
+	}
+	s.Tasks[task.ID] = task
+	waiting := task.State.Terminal() && task.Delivery == ToLoop && task.undelivered()
+	listed := slices.Contains(s.Ready, task.ID)
+	if waiting && !listed {
+		s.Ready = append(s.Ready, task.ID)
+	}
+	if !waiting && listed {
+		s.Ready = slices.DeleteFunc(s.Ready, func(id TaskID) bool { return id == task.ID })
+	}
+	return nil
+}
+
+// delivered notes what became of results; their pending injection is dropped (DL5).
+func (s *Session) delivered(ids []TaskID, how Delivered) {
+	for _, id := range ids {
+		task, ok := s.Tasks[id]
+		if !ok || !task.State.Terminal() || !task.undelivered() {
+			continue
+		}
+		task.Delivered = how
+		s.Tasks[id] = task
+		s.Ready = slices.DeleteFunc(s.Ready, func(ready TaskID) bool { return ready == id })
+	}
+}

@@ -1,0 +1,337 @@
+package perdure
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// Moment is what a decision needs besides the session: the time, and what only the store knows.
+type Moment struct {
+	Now           time.Time
+	Secret        Secret // of the session, for derived ids (N4)
+	TakeUps       int    // take-ups in a row without a new event
+	NoProgress    int    // take-ups that seal a turn; 0 = off (TN1)
+	ModelAttempts int    // model calls of a reason step; 0: DefaultModelAttempts
+}
+
+// Command is what must happen next. [Record] and [ClaimCall] are part of the commit that led to them; the
+// others are carried out once it is durable. A command is due for as long as Decide returns it: an engine
+// that has it in work already does nothing, and one that has not, because its predecessor died, takes it up.
+type Command interface{ command() }
+
+// Record is facts that follow from the state, without any act outside.
+type Record struct{ Events []Event }
+
+// ClaimCall is the intent to run a call: its claim and Event are one commit (LG1). RunCall follows.
+type ClaimCall struct {
+	Turn  TurnID
+	Call  TurnCall
+	Event Event
+}
+
+// CallModel asks the model and answers with reason.completed and what goes with it.
+type CallModel struct {
+	Turn      TurnID
+	Exec      ExecID
+	Message   MessageID
+	Attempt   int
+	NotBefore time.Time // zero: at once
+	Stop      bool      // the turn ends: stop it, or complete it as interrupted
+}
+
+// RunCall runs a claimed call and answers with tool.completed, or takes it over (LG8).
+type RunCall struct {
+	Turn TurnID
+	Call TurnCall
+	Stop bool // the turn ends: cancel it, or settle it as interrupted; nothing is run again
+}
+
+// Rest says that nothing is left to do: let the session go.
+type Rest struct{}
+
+func (Record) command()    {}
+func (ClaimCall) command() {}
+func (CallModel) command() {}
+func (RunCall) command()   {}
+func (Rest) command()      {}
+
+// Decide says what must happen next: a pure function of the session and the moment (TN1). It returns no
+// command when everything that is due is on its way.
+func (s *Session) Decide(m Moment) []Command {
+	t := s.Turn
+	switch {
+	case t == nil:
+		return s.decideIdle(m)
+	case t.Interrupt != nil && t.Interrupt.Seal != "":
+		return s.windUp(m, TurnSealed{Reason: t.Interrupt.Seal, Detail: t.Interrupt.Reason, Usage: t.Usage})
+	case t.Interrupt != nil:
+		return s.windUp(m, TurnCanceled{By: t.Interrupt.By, Reason: t.Interrupt.Reason, Usage: t.Usage})
+	case m.NoProgress > 0 && m.TakeUps >= m.NoProgress: // recorded first, so that the next crash does not forget it
+		why := fmt.Sprintf("taken up %d times without a new event", m.TakeUps)
+		return s.record([]Event{s.event(m, InterruptRequested{By: "runtime", Reason: why, Seal: "no_progress"})})
+	}
+	switch t.Phase {
+	case PhaseReady:
+		return s.record(s.reasonEvents(m))
+	case PhaseReasoning:
+		return []Command{CallModel{Turn: t.ID, Exec: t.Exec, Message: t.Message, Attempt: t.Attempt, NotBefore: t.NotBefore}}
+	case PhaseReasoned:
+		return s.decideReasoned(m)
+	default:
+		return s.decideActing(m)
+	}
+}
+
+// decideIdle starts the next turn for what waits, or lets the session rest (DL6, DL8, TN2).
+func (s *Session) decideIdle(m Moment) []Command {
+	start := TurnStarted{Model: s.Agent.Model}
+	switch {
+	case len(s.Queue) > 0:
+		start.Cause, start.MessageID = CauseMessage, s.Queue[0].ID
+		start.Model = orString(s.Queue[0].Model, start.Model)
+	case s.wakes():
+		start.Cause = CauseDelivery
+	case s.wantsTurn() && !s.Held:
+		return s.record([]Event{s.event(m, DeliveryHeld{Why: "continuations"})})
+	default:
+		return []Command{Rest{}}
+	}
+	start.TurnID = DeriveID[TurnID](m.Secret, m.Now, string(s.ID), strconv.FormatInt(s.Seq, 10))
+	activated, started := s.event(m, SessionActivated{TurnID: start.TurnID}), s.event(m, start)
+	activated.Turn, started.Turn = start.TurnID, start.TurnID
+	return s.record([]Event{activated, started})
+}
+
+// reasonEvents opens the next reason step at a safe point: what came home is delivered, what is queued
+// enters the transcript, then the model is to be asked (DL3, DL10).
+func (s *Session) reasonEvents(m Moment) []Event {
+	var events []Event
+	for _, id := range s.Ready {
+		events = append(events, s.event(m, s.delivery(m, s.Tasks[id])))
+	}
+	t := s.Turn
+	step := ReasonStarted{Iteration: t.Iteration + 1, Attempt: 1, Model: t.Model}
+	for _, notice := range s.Notices {
+		step.Inputs = append(step.Inputs, notice.ID)
+	}
+	for _, message := range s.Queue {
+		if message.ID == t.Input || message.Mode == ModeSteer || message.Mode == "" {
+			step.Inputs = append(step.Inputs, message.ID)
+		}
+	}
+	step.ExecID = s.execID(m, step)
+	step.MessageID = DeriveID[MessageID](m.Secret, m.Now, string(step.ExecID))
+	return append(events, s.event(m, step), s.event(m, OutputStarted{MessageID: step.MessageID, Model: step.Model}))
+}
+
+func (s *Session) execID(m Moment, step ReasonStarted) ExecID {
+	return DeriveID[ExecID](m.Secret, m.Now, string(s.Turn.ID), strconv.Itoa(step.Iteration), strconv.Itoa(step.Attempt))
+}
+
+// decideReasoned says what follows an answer, or the failure to get one.
+func (s *Session) decideReasoned(m Moment) []Command {
+	t := s.Turn
+	last := t.Last
+	if !last.Success {
+		return s.decideFailed(m)
+	}
+	steered := len(s.Notices) > 0 || s.wakes()
+	for _, message := range s.Queue {
+		steered = steered || message.Mode == ModeSteer || message.Mode == ""
+	}
+	switch {
+	case steered && t.Iteration < s.Agent.maxIterations():
+		return s.record(s.reasonEvents(m))
+	case last.Refusal:
+		return s.record(s.endTurn(m, s.completed(m, StopRefusal)))
+	default:
+		return s.record(s.endTurn(m, s.completed(m, StopEnd)))
+	}
+}
+
+// decideFailed retries a reason step that failed, after a journaled wait, or ends the turn (TN21, TN22).
+func (s *Session) decideFailed(m Moment) []Command {
+	t := s.Turn
+	last := t.Last
+	empty := last.Code == CodeEmptyAnswer
+	again := last.Retryable && t.Attempt < orDefault(m.ModelAttempts, DefaultModelAttempts)
+	if empty {
+		again = t.Empties < 2 // asked once more, whatever else was retried
+	}
+	if again {
+		step := ReasonStarted{MessageID: t.Message, Iteration: t.Iteration, Attempt: t.Attempt + 1, Model: t.Model}
+		step.ExecID = s.execID(m, step)
+		if !empty {
+			step.NotBefore = m.Now.Add(RetryDelay(t.Attempt, last.RetryAfter, string(t.Exec)))
+		}
+		return s.record([]Event{s.event(m, step)})
+	}
+	if empty {
+		return s.record(s.endEmpty(m))
+	}
+	events := s.closeOutput(m)
+	failed := TurnFailed{Error: last.Error, Code: last.Code, Retryable: last.Retryable, Usage: t.Usage}
+	return s.record(append(events, s.endTurn(m, failed)...))
+}
+
+// endEmpty completes the turn with an empty final message (TN22).
+func (s *Session) endEmpty(m Moment) []Event {
+	t := s.Turn
+	final := Message{ID: t.Message, Role: RoleAgent, At: m.Now}
+	done := s.completed(m, StopEnd)
+	done.FinalMessageID, done.FinalPreview = t.Message, ""
+	return append([]Event{s.event(m, OutputCompleted{Message: final, FinishReason: "stop"})}, s.endTurn(m, done)...)
+}
+
+// decideActing starts what may start, answers what may not, and closes the step when every call has a result.
+func (s *Session) decideActing(m Moment) []Command {
+	t := s.Turn
+	if refusals := s.refusals(m); len(refusals) > 0 {
+		return s.record(refusals)
+	}
+	var commands []Command
+	done := true
+	for _, c := range t.Calls {
+		done = done && c.Phase == CallDone
+		if c.Phase == CallInWork {
+			commands = append(commands, RunCall{Turn: t.ID, Call: c})
+		}
+	}
+	for _, c := range startable(t.Calls, s.Agent.maxParallelCalls(), s.Agent.SerialCalls) {
+		started := s.event(m, ToolStarted{CallID: c.ID, Name: c.Name, Lane: Foreground, Class: c.Class, Fingerprint: c.Fingerprint, DisplayName: c.DisplayName})
+		started.Call = c.ID
+		commands = append(commands, ClaimCall{Turn: t.ID, Call: c, Event: started})
+	}
+	if !done {
+		return commands
+	}
+	events := []Event{s.event(m, s.actCompleted(m))}
+	switch {
+	case t.Violation:
+		events = append(events, s.endTurn(m, TurnFailed{Error: "a call came again with other content", Code: CodeDeterminism, Usage: t.Usage})...)
+	case t.Iteration >= s.Agent.maxIterations():
+		events = append(events, s.endTurn(m, s.completed(m, StopMaxIterations))...)
+	}
+	return s.record(events)
+}
+
+// refusals answers the planned calls that never start: refused when they were planned, one too many in
+// their step (TN9), or asked for when the turn may not go on (TN1).
+func (s *Session) refusals(m Moment) []Event {
+	t := s.Turn
+	var events []Event
+	for i, c := range t.Calls {
+		if c.Phase != CallPlanned {
+			continue
+		}
+		switch {
+		case t.Iteration >= s.Agent.maxIterations():
+			events = append(events, s.answer(m, c, Refused(c.ID, ErrorRejected, TextIterations)))
+		case i >= MaxCallsPerStep:
+			events = append(events, s.answer(m, c, Refused(c.ID, ErrorRejected, TextTooMany)))
+		case c.Refusal != nil:
+			events = append(events, s.answer(m, c, *c.Refusal))
+		}
+	}
+	return events
+}
+
+// windUp ends a turn early: what is in work is stopped first, what never started is answered, then the
+// turn closes with end (RC8).
+func (s *Session) windUp(m Moment, end Fact) []Command {
+	t := s.Turn
+	if t.Phase == PhaseReasoning {
+		return []Command{CallModel{Turn: t.ID, Exec: t.Exec, Message: t.Message, Attempt: t.Attempt, Stop: true}}
+	}
+	var commands []Command
+	var events []Event
+	for _, c := range t.Calls {
+		switch c.Phase {
+		case CallInWork:
+			commands = append(commands, RunCall{Turn: t.ID, Call: c, Stop: true})
+		case CallPlanned:
+			events = append(events, s.answer(m, c, Refused(c.ID, ErrorInterrupted, TextInterrupted)))
+		}
+	}
+	if len(events) > 0 {
+		return append(s.record(events), commands...)
+	}
+	if len(commands) > 0 {
+		return commands
+	}
+	if t.Phase == PhaseActing {
+		events = append(events, s.event(m, s.actCompleted(m)))
+	}
+	events = append(events, s.closeOutput(m)...)
+	return s.record(append(events, s.endTurn(m, end)...))
+}
+
+// closeOutput completes a message that was started and never answered, so that its start has an end (EV5).
+func (s *Session) closeOutput(m Moment) []Event {
+	if !s.Turn.Open {
+		return nil
+	}
+	empty := Message{ID: s.Turn.Message, Role: RoleAgent, Interrupted: true, At: m.Now}
+	return []Event{s.event(m, OutputCompleted{Message: empty, Interrupted: true, FinishReason: "interrupted"})}
+}
+
+// endTurn closes the turn and idles the session in one commit (TN2).
+func (s *Session) endTurn(m Moment, end Fact) []Event {
+	t := s.Turn
+	return []Event{
+		s.event(m, end),
+		s.event(m, SessionIdled{TurnID: t.ID, Iterations: t.Iteration, Usage: s.Usage}),
+	}
+}
+
+func (s *Session) completed(m Moment, why StopReason) TurnCompleted {
+	t := s.Turn
+	return TurnCompleted{
+		Iterations: t.Iteration, DurationMS: m.Now.Sub(t.StartedAt).Milliseconds(), Usage: t.Usage,
+		FinalMessageID: t.Final, FinalPreview: cut(t.FinalText, 2000),
+		ToolCallCount: t.ToolCallCount + len(t.Calls), LLMCallCount: t.LLMCallCount, StopReason: why,
+	}
+}
+
+func (s *Session) actCompleted(m Moment) ActCompleted {
+	done := ActCompleted{DurationMS: m.Now.Sub(s.Turn.ActAt).Milliseconds()}
+	for _, c := range s.Turn.Calls {
+		if c.Result.IsError() {
+			done.ErrorCount++
+		} else {
+			done.SuccessCount++
+		}
+	}
+	return done
+}
+
+// answer gives a call that never started its result.
+func (s *Session) answer(m Moment, c TurnCall, result ToolResult) Event {
+	e := s.event(m, ToolCompleted{CallID: c.ID, Name: c.Name, Status: result.Status(), Result: result})
+	e.Call = c.ID
+	return e
+}
+
+// record is the one command for facts without an act.
+func (s *Session) record(events []Event) []Command { return []Command{Record{Events: events}} }
+
+// event wraps a fact of the runtime's own.
+func (s *Session) event(m Moment, fact Fact) Event {
+	e := Event{At: m.Now.UTC().Truncate(time.Microsecond), Session: s.ID, Actor: "runtime", Fact: fact}
+	if s.Turn != nil {
+		e.Turn = s.Turn.ID
+	}
+	return e
+}
+
+// cut shortens text to n characters.
+func cut(text string, n int) string {
+	for i := range text {
+		if n == 0 {
+			return text[:i]
+		}
+		n--
+	}
+	return text
+}

@@ -1,0 +1,63 @@
+package perdure
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// delivery makes the notification that brings one ended task home.
+func (s *Session) delivery(m Moment, task Task) TaskDelivered {
+	id := DeriveID[MessageID](m.Secret, m.Now, string(task.ID), fmt.Sprint(task.Attempt), string(task.State))
+	message := Message{ID: id, Role: RoleNotification, Parts: []Part{{Type: PartText, Text: task.Notification()}}, At: m.Now}
+	return TaskDelivered{Message: message, TaskIDs: []TaskID{task.ID}, Wake: task.Wake}
+}
+
+// Notification is the text by which the model learns of the task's end (DL4). It is data of a tool, not an
+// instruction of a person; the model's adapter marks it so.
+func (t Task) Notification() string {
+	var b strings.Builder
+	switch t.State {
+	case TaskUnknown:
+		b.WriteString("Background run ended with unknown outcome.")
+	case TaskSucceeded:
+		b.WriteString("Background run completed.")
+	default:
+		fmt.Fprintf(&b, "Background run %s.", t.State)
+	}
+	line := func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(&b, "\n- %s: %s", name, value)
+		}
+	}
+	line("run_id", string(t.Run))
+	line("title", oneLine(t.DisplayName, 1000))
+	line("tool", t.Tool)
+	line("summary", oneLine(t.Summary, 1000))
+	line("result_path", t.ResultPath)
+	line("log_path", t.LogPath)
+	if t.State == TaskUnknown {
+		line("note", "it may or may not have happened; check before repeating it")
+	}
+	return b.String()
+}
+
+// Summarise makes the one line that stands for a result: at most 1,000 characters of compact JSON, or of
+// the text itself when the result is a string.
+func Summarise(result json.RawMessage) string {
+	var text string
+	if json.Unmarshal(result, &text) == nil {
+		return oneLine(text, 1000)
+	}
+	var compact bytes.Buffer
+	if json.Compact(&compact, result) != nil {
+		return ""
+	}
+	return oneLine(compact.String(), 1000)
+}
+
+// oneLine folds white space and cuts to n characters.
+func oneLine(text string, n int) string {
+	return cut(strings.Join(strings.Fields(text), " "), n)
+}

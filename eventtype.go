@@ -1,0 +1,100 @@
+package perdure
+
+// EventType is session.created.
+func (SessionCreated) EventType() EventType { return "session.created" }
+
+// EventType is session.updated.
+func (SessionUpdated) EventType() EventType { return "session.updated" }
+
+// EventType is session.activated.
+func (SessionActivated) EventType() EventType { return "session.activated" }
+
+// EventType is session.idled.
+func (SessionIdled) EventType() EventType { return "session.idled" }
+
+// EventType is message.received.
+func (MessageReceived) EventType() EventType { return "message.received" }
+
+// EventType is turn.started.
+func (TurnStarted) EventType() EventType { return "turn.started" }
+
+// EventType is turn.interrupt_requested.
+func (InterruptRequested) EventType() EventType { return "turn.interrupt_requested" }
+
+// EventType is turn.completed.
+func (TurnCompleted) EventType() EventType { return "turn.completed" }
+
+// EventType is turn.failed.
+func (TurnFailed) EventType() EventType { return "turn.failed" }
+
+// EventType is turn.canceled.
+func (TurnCanceled) EventType() EventType { return "turn.canceled" }
+
+// EventType is turn.sealed.
+func (TurnSealed) EventType() EventType { return "turn.sealed" }
+
+// EventType is reason.started.
+func (ReasonStarted) EventType() EventType { return "reason.started" }
+
+// EventType is reason.completed.
+func (ReasonCompleted) EventType() EventType { return "reason.completed" }
+
+// EventType is reason.recovered.
+func (ReasonRecovered) EventType() EventType { return "reason.recovered" }
+
+// EventType is output.message.started.
+func (OutputStarted) EventType() EventType { return "output.message.started" }
+
+// EventType is output.message.completed.
+func (OutputCompleted) EventType() EventType { return "output.message.completed" }
+
+// EventType is llm.generation.
+func (Generation) EventType() EventType { return "llm.generation" }
+
+// EventType is act.started.
+func (ActStarted) EventType() EventType { return "act.started" }
+
+// EventType is act.completed.
+func (ActCompleted) EventType() EventType { return "act.completed" }
+
+// EventType is tool.started.
+func (ToolStarted) EventType() EventType { return "tool.started" }
+
+// EventType is tool.completed.
+func (ToolCompleted) EventType() EventType { return "tool.completed" }
+
+// EventType is tool.unknown.
+func (ToolUnknown) EventType() EventType { return "tool.unknown" }
+
+// EventType is tool.resolved.
+func (ToolResolved) EventType() EventType { return "tool.resolved" }
+
+// EventType is transcript.repaired.
+func (TranscriptRepaired) EventType() EventType { return "transcript.repaired" }
+
+// EventType is task.created.
+func (TaskCreated) EventType() EventType { return "task.created" }
+
+// EventType is task.updated.
+func (TaskUpdated) EventType() EventType { return "task.updated" }
+
+// EventType is task.reattached.
+func (TaskReattached) EventType() EventType { return "task.reattached" }
+
+// EventType is task.resolved.
+func (TaskResolved) EventType() EventType { return "task.resolved" }
+
+// EventType is task.cancel_requested.
+func (TaskCancelRequested) EventType() EventType { return "task.cancel_requested" }
+
+// EventType is task.cancel_receipt.
+func (TaskCancelReceipt) EventType() EventType { return "task.cancel_receipt" }
+
+// EventType is task.delivered.
+func (TaskDelivered) EventType() EventType { return "task.delivered" }
+
+// EventType is delivery.held.
+func (DeliveryHeld) EventType() EventType { return "delivery.held" }
+
+// EventType is tool.taken_over.
+func (ToolTakenOver) EventType() EventType { return "tool.taken_over" }

@@ -1,0 +1,321 @@
+package perdure
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// SessionCreated opens a journal.
+type SessionCreated struct {
+	Agent Agent `json:"agent"`
+}
+
+// SessionUpdated changes what of a session may change.
+type SessionUpdated struct {
+	Title string `json:"title,omitempty"`
+}
+
+// SessionActivated says that a session left its rest.
+type SessionActivated struct {
+	TurnID TurnID `json:"turn_id"`
+}
+
+// SessionIdled says that a session came to rest.
+type SessionIdled struct {
+	TurnID     TurnID `json:"turn_id"`
+	Iterations int    `json:"iterations"`
+	Usage      Usage  `json:"usage"` // cumulative, of the session
+}
+
+// MessageReceived is an input, acknowledged once this is committed.
+type MessageReceived struct {
+	Message Message `json:"message"`
+	Mode    Mode    `json:"mode"`
+	Source  string  `json:"source,omitempty"` // user, api, schedule, parent
+	Key     string  `json:"key,omitempty"`    // the sender's idempotency key (DL12)
+}
+
+// TurnCause says what started a turn.
+type TurnCause string
+
+// The causes of a turn.
+const (
+	CauseMessage  TurnCause = "message"
+	CauseDelivery TurnCause = "delivery"
+)
+
+// TurnStarted opens a turn.
+type TurnStarted struct {
+	TurnID    TurnID    `json:"turn_id"`
+	Cause     TurnCause `json:"cause"`
+	MessageID MessageID `json:"message_id,omitempty"` // the input, when a message is the cause
+	Model     string    `json:"model,omitempty"`
+}
+
+// InterruptRequested is the durable wish to end the turn that runs (RC8).
+type InterruptRequested struct {
+	By     string `json:"by"`
+	Reason string `json:"reason,omitempty"`
+	Seal   string `json:"seal,omitempty"` // set: the runtime stops the turn, which ends sealed with this reason (TN1)
+}
+
+// StopReason says why a turn completed.
+type StopReason string
+
+// The reasons.
+const (
+	StopEnd           StopReason = "end"
+	StopMaxIterations StopReason = "max_iterations"
+	StopRefusal       StopReason = "refusal"
+)
+
+// TurnCompleted closes a turn that came to its end.
+type TurnCompleted struct {
+	Iterations     int        `json:"iterations"`
+	DurationMS     int64      `json:"duration_ms"`
+	Usage          Usage      `json:"usage"` // of the turn
+	FinalMessageID MessageID  `json:"final_message_id,omitempty"`
+	FinalPreview   string     `json:"final_answer_preview,omitempty"` // at most 2,000 characters
+	ToolCallCount  int        `json:"tool_call_count"`
+	LLMCallCount   int        `json:"llm_call_count"`
+	StopReason     StopReason `json:"stop_reason"`
+}
+
+// TurnFailed closes a turn that could not go on.
+type TurnFailed struct {
+	Error     string `json:"error"`
+	Code      string `json:"code"`
+	Retryable bool   `json:"retryable"`
+	Usage     Usage  `json:"usage"`
+}
+
+// TurnCanceled closes a turn that was interrupted.
+type TurnCanceled struct {
+	By     string `json:"by"`
+	Reason string `json:"reason,omitempty"`
+	Usage  Usage  `json:"usage"`
+}
+
+// TurnSealed closes a turn that the runtime stopped.
+type TurnSealed struct {
+	Reason string `json:"reason"` // no_progress, budget
+	Detail string `json:"detail,omitempty"`
+	Usage  Usage  `json:"usage"`
+}
+
+// ReasonStarted is the intent to ask the model. What is queued enters the transcript here, in the order
+// of Inputs, before the model is asked.
+type ReasonStarted struct {
+	ExecID    ExecID      `json:"exec_id"`
+	MessageID MessageID   `json:"message_id"` // of the answer
+	Iteration int         `json:"iteration"`
+	Attempt   int         `json:"attempt"` // of the model call, from 1 (TN21)
+	Model     string      `json:"model,omitempty"`
+	NotBefore time.Time   `json:"not_before,omitzero"` // the journaled wait of a retry
+	Inputs    []MessageID `json:"inputs,omitempty"`
+}
+
+// ReasonCompleted closes a reason step.
+type ReasonCompleted struct {
+	ExecID        ExecID        `json:"exec_id"`
+	Success       bool          `json:"success"`
+	TextPreview   string        `json:"text_preview,omitempty"` // at most 200 characters
+	ToolCallCount int           `json:"tool_call_count"`
+	Refusal       bool          `json:"refusal,omitempty"`
+	Code          string        `json:"code,omitempty"` // of 4.6, when it did not succeed
+	Error         string        `json:"error,omitempty"`
+	Retryable     bool          `json:"retryable,omitempty"`
+	RetryAfter    time.Duration `json:"retry_after_ns,omitempty"`  // what the provider asked for
+	Discarded     int           `json:"discarded_calls,omitempty"` // unfinished calls of a broken stream (TN7)
+	DurationMS    int64         `json:"duration_ms"`
+}
+
+// ReasonRecovered says how an open message was taken up again (TN20).
+type ReasonRecovered struct {
+	MessageID MessageID `json:"message_id"`
+	Mode      string    `json:"mode"` // restart
+	KeptLen   int       `json:"kept_len"`
+}
+
+// OutputStarted says that an answer begins.
+type OutputStarted struct {
+	MessageID MessageID `json:"message_id"`
+	Model     string    `json:"model,omitempty"`
+}
+
+// OutputCompleted is the whole answer. Only now do its calls exist (TN5).
+type OutputCompleted struct {
+	Message      Message `json:"message"`
+	Usage        Usage   `json:"usage"`
+	Interrupted  bool    `json:"interrupted,omitempty"`
+	FinishReason string  `json:"finish_reason,omitempty"`
+}
+
+// Generation is one model call as it is billed and traced.
+type Generation struct {
+	Model              string `json:"model,omitempty"`
+	Provider           string `json:"provider,omitempty"`
+	Usage              Usage  `json:"usage"`
+	DurationMS         int64  `json:"duration_ms"`
+	TimeToFirstTokenMS int64  `json:"time_to_first_token_ms,omitempty"`
+	FinishReason       string `json:"finish_reason,omitempty"`
+	Error              string `json:"error,omitempty"`
+}
+
+// PlannedCall is a call of a step with what its tool said of it when the message was committed.
+type PlannedCall struct {
+	ID          CallID      `json:"id"`
+	Name        string      `json:"name"`
+	DisplayName string      `json:"display_name,omitempty"`
+	Narration   string      `json:"narration,omitempty"`
+	Class       EffectClass `json:"class,omitempty"`
+	Fingerprint string      `json:"fingerprint,omitempty"`
+	Concurrency string      `json:"concurrency_class,omitempty"` // TN11; empty: free
+	Refusal     *ToolResult `json:"refusal,omitempty"`           // set: it is answered with this and never started
+}
+
+// ActStarted opens an act step.
+type ActStarted struct {
+	Calls []PlannedCall `json:"calls"`
+}
+
+// ActCompleted closes an act step: every call has a result or a placeholder (TN13).
+type ActCompleted struct {
+	SuccessCount int   `json:"success_count"`
+	ErrorCount   int   `json:"error_count"`
+	DurationMS   int64 `json:"duration_ms"`
+}
+
+// ToolStarted is the intent to run a call; its claim is in the same commit.
+type ToolStarted struct {
+	CallID      CallID      `json:"call_id"`
+	Name        string      `json:"name"`
+	Lane        Lane        `json:"lane"`
+	Class       EffectClass `json:"class"`
+	Fingerprint string      `json:"fingerprint"`
+	DisplayName string      `json:"display_name,omitempty"`
+}
+
+// ToolTakenOver says that a foreground call was taken over from a dead worker (LG8).
+type ToolTakenOver struct {
+	CallID     CallID   `json:"call_id"`
+	Name       string   `json:"name"`
+	How        TakeOver `json:"how"`
+	Executions int      `json:"executions"`
+}
+
+// ToolCompleted is the one result of a call in the transcript; its settlement is in the same commit.
+type ToolCompleted struct {
+	CallID     CallID           `json:"call_id"`
+	Name       string           `json:"name"`
+	Status     CompletionStatus `json:"status"`
+	Result     ToolResult       `json:"result"`
+	Replayed   bool             `json:"replayed,omitempty"`
+	DurationMS int64            `json:"duration_ms"`
+}
+
+// ToolUnknown says that nobody can know whether a call happened.
+type ToolUnknown struct {
+	CallID         CallID    `json:"call_id"`
+	Name           string    `json:"name"`
+	Since          time.Time `json:"since"`
+	IdempotencyKey string    `json:"idempotency_key"`
+}
+
+// Answer is an operator's word on an unknown outcome (LG11).
+type Answer string
+
+// The three answers.
+const (
+	Happened     Answer = "happened"
+	DidNotHappen Answer = "did_not_happen"
+	RunItAgain   Answer = "run_again"
+)
+
+// Outcome is how the answer is recorded: succeeded, failed or rerun. It is empty for any other word.
+func (a Answer) Outcome() string {
+	switch a {
+	case Happened:
+		return "succeeded"
+	case DidNotHappen:
+		return "failed"
+	case RunItAgain:
+		return "rerun"
+	}
+	return ""
+}
+
+// ToolResolved is an operator's word on an unknown foreground call. The model hears of it as a notification.
+type ToolResolved struct {
+	CallID  CallID          `json:"call_id"`
+	Answer  Answer          `json:"answer"`
+	Outcome string          `json:"outcome"`
+	Result  json.RawMessage `json:"result,omitempty"`
+	By      string          `json:"by"`
+	Note    string          `json:"note,omitempty"`
+	Message Message         `json:"message"` // the notification
+}
+
+// TranscriptRepaired says which result a call was given that had none (TN16).
+type TranscriptRepaired struct {
+	CallID CallID `json:"call_id"`
+	Tool   string `json:"tool"`
+	Action string `json:"action"`
+	TurnID TurnID `json:"turn_id"`
+}
+
+// TaskCreated is the whole record of a new task.
+type TaskCreated struct {
+	Task Task `json:"task"`
+}
+
+// TaskUpdated is the whole record after a change that the journal tells (EV7).
+type TaskUpdated struct {
+	Task    Task     `json:"task"`
+	Changed []string `json:"changed,omitempty"`
+}
+
+// TaskReattached says that a task was taken over from a dead worker.
+type TaskReattached struct {
+	Attempt int      `json:"attempt"`
+	How     TakeOver `json:"how"`
+}
+
+// TaskResolved is an operator's word on a task whose outcome is unknown.
+type TaskResolved struct {
+	Answer  Answer `json:"answer"`
+	Outcome string `json:"outcome"`
+	By      string `json:"by"`
+	Note    string `json:"note,omitempty"`
+}
+
+// TaskCancelRequested is the durable wish to end a task (RC1).
+type TaskCancelRequested struct {
+	By  string `json:"by"`
+	Why string `json:"why,omitempty"`
+}
+
+// CancelReceipt says how far a cancel has come (RC2). Zero moments have not come yet.
+type CancelReceipt struct {
+	RequestedAt time.Time `json:"requested_at"`
+	SignalledAt time.Time `json:"signalled_at,omitzero"` // the owner has it
+	DeadAt      time.Time `json:"dead_at,omitzero"`      // goroutine and process tree are gone
+	DidNotStop  bool      `json:"did_not_stop,omitempty"`
+}
+
+// TaskCancelReceipt is the end of a cancel.
+type TaskCancelReceipt struct {
+	Receipt CancelReceipt `json:"receipt"`
+}
+
+// TaskDelivered puts the notification of ended tasks into the transcript, once (DL2).
+type TaskDelivered struct {
+	Message Message  `json:"message"`
+	TaskIDs []TaskID `json:"task_ids"`
+	Wake    Wake     `json:"wake"`
+}
+
+// DeliveryHeld says why a delivery does not start a turn (DL8).
+type DeliveryHeld struct {
+	Why string `json:"why"` // continuations
+}

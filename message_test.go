@@ -1,0 +1,117 @@
+package perdure_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/perdure/perdure"
+)
+
+// TestDecideMode is DL10: what a message does to a turn that runs.
+func TestDecideMode(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		mode  perdure.Mode
+		joins bool // enters the running turn at its next safe point
+		stops bool // interrupts the running turn
+	}{
+		{mode: "", joins: true},
+		{mode: perdure.ModeSteer, joins: true},
+		{mode: perdure.ModeQueue},
+		{mode: perdure.ModeInterrupt, stops: true},
+		{mode: perdure.ModeReject}, // refused while a turn runs; one that slipped in waits like queue
+	} {
+		t.Run("DL10_"+string(c.mode)+"_in_a_turn", func(t *testing.T) {
+			t.Parallel()
+			w := asking(t, perdure.Agent{})
+			w.settle(w.answer("", call("a"))...)
+			id := w.receive("and this", c.mode)
+
+			w.wake()
+			if got := w.runs()[0].Stop; got != c.stops {
+				t.Fatalf("the call is stopped: got %t, want %t", got, c.stops)
+			}
+			w.settle(done(w.runs()[0].Call, `1`))
+
+			if got := len(w.laws.turns) == 2; got != c.stops {
+				t.Errorf("the next turn starts: got %t, want %t", got, c.stops)
+			}
+			reason := last[perdure.ReasonStarted](t, w)
+			if got := cmp.Equal(reason.Inputs, []perdure.MessageID{id}); got != (c.joins || c.stops) {
+				t.Errorf("inputs of the next reason step: got %v, want the message: %t", reason.Inputs, c.joins || c.stops)
+			}
+		})
+		t.Run("DL10_"+string(c.mode)+"_at_rest", func(t *testing.T) {
+			t.Parallel()
+			w := newWheel(t, perdure.Agent{})
+			id := w.receive("do it", c.mode)
+
+			w.wake()
+
+			if got := last[perdure.TurnStarted](t, w).MessageID; got != id {
+				t.Errorf("input: got %s, want %s", got, id)
+			}
+			if m, ok := w.model(); !ok || m.Stop {
+				t.Errorf("due: got %+v, want the model to be asked", w.due)
+			}
+		})
+	}
+}
+
+// TestDecideQueue has several messages that wait together.
+func TestDecideQueue(t *testing.T) {
+	t.Parallel()
+	w := newWheel(t, perdure.Agent{})
+	first, steers, queued := w.receive("first", perdure.ModeQueue), w.receive("steers", perdure.ModeSteer), w.receive("queued", perdure.ModeQueue)
+
+	w.wake()
+	if got, want := last[perdure.ReasonStarted](t, w).Inputs, []perdure.MessageID{first, steers}; !cmp.Equal(got, want) {
+		t.Errorf("inputs of the first turn: got %v, want %v", got, want)
+	}
+	w.settle(w.answer("done")...)
+
+	if got, want := last[perdure.ReasonStarted](t, w).Inputs, []perdure.MessageID{queued}; !cmp.Equal(got, want) {
+		t.Errorf("inputs of the second turn: got %v, want %v", got, want)
+	}
+}
+
+func TestModeValid(t *testing.T) {
+	t.Parallel()
+	for mode, want := range map[perdure.Mode]bool{
+		"": true, perdure.ModeSteer: true, perdure.ModeQueue: true, perdure.ModeInterrupt: true, perdure.ModeReject: true, "later": false,
+	} {
+		if got := mode.Valid(); got != want {
+			t.Errorf("%q is valid: got %t, want %t", mode, got, want)
+		}
+	}
+}
+
+func TestMessage(t *testing.T) {
+	t.Parallel()
+	m := perdure.Message{Parts: []perdure.Part{
+		{Type: perdure.PartText, Text: "one"},
+		{Type: perdure.PartToolCall, Call: &perdure.ToolCall{ID: "a"}},
+		{Type: perdure.PartText, Text: "two"},
+		{Type: perdure.PartToolCall},
+		{Type: perdure.PartToolCall, Call: &perdure.ToolCall{ID: "b"}},
+	}}
+
+	if got, want := m.Text(), "one\ntwo"; got != want {
+		t.Errorf("text: got %q, want %q", got, want)
+	}
+	if got, want := m.Calls(), []perdure.ToolCall{{ID: "a"}, {ID: "b"}}; !cmp.Equal(got, want) {
+		t.Errorf("calls: got %+v, want %+v in the model's order", got, want)
+	}
+	if got := perdure.Text("hi"); got.Role != perdure.RoleUser || got.Text() != "hi" || len(got.Calls()) != 0 {
+		t.Errorf("Text: got %+v, want a user's message", got)
+	}
+}
+
+func TestUsageAdd(t *testing.T) {
+	t.Parallel()
+	got := perdure.Usage{InputTokens: 1, OutputTokens: 2, CachedTokens: 3}.Add(perdure.Usage{InputTokens: 10, OutputTokens: 20, CachedTokens: 30})
+	if want := (perdure.Usage{InputTokens: 11, OutputTokens: 22, CachedTokens: 33}); got != want {
+		t.Errorf("sum: got %+v, want %+v", got, want)
+	}
+}

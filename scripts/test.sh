@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# Brings what the tests need, then runs go vet and every test with the race detector.
+#
+#   scripts/test.sh [packages]    the packages are ./... when none are named
+#
+# It asks nothing and reads no standard input. The race detector needs a C compiler, so one is installed where it is missing
+# and we are root on Debian; elsewhere the line to run is printed. The product itself is built without one.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+exec </dev/null
+
+step() { printf 'test: %s\n' "$*"; }
+fail() { printf 'test: %s\n' "$*" >&2; exit 1; }
+
+# need_go finds Go where it is usually put, and wants 1.26 or newer.
+need_go() {
+	command -v go >/dev/null || PATH="$PATH:/usr/local/go/bin"
+	command -v go >/dev/null || fail "Go is missing: install Go 1.26 or newer and run this again"
+	local version toolchain
+	# Asked outside the module, so that an older Go answers instead of refusing go.mod.
+	version=$(cd / && GOTOOLCHAIN=local go env GOVERSION)
+	toolchain=$(cd / && go env GOTOOLCHAIN)
+	if [[ $version =~ go1\.([0-9]+) ]] && ((BASH_REMATCH[1] < 26)); then
+		[[ $toolchain != local ]] || fail "$version is too old: install Go 1.26 or newer and run this again"
+		step "Go: $version is older than 1.26, so it fetches the toolchain that go.mod names"
+		return
+	fi
+	step "Go: $version"
+}
+
+# has_c reports whether the compiler that Go uses can build a program with the C library.
+has_c() {
+	local cc folder status=0
+	cc=$(go env CC)
+	folder=$(mktemp -d)
+	# CC may carry flags, so it is split into words.
+	# shellcheck disable=SC2086
+	printf '#include <stdlib.h>\n#include <pthread.h>\nint main(void) { return 0; }\n' |
+		$cc -x c -o "$folder/a" - >/dev/null 2>&1 || status=1
+	rm -r "$folder"
+	return "$status"
+}
+
+need_c() {
+	if has_c; then
+		step "C compiler: $(go env CC)"
+		return
+	fi
+	if [[ $(id -u) != 0 ]] || ! command -v apt-get >/dev/null; then
+		fail "the race detector needs a C compiler: run  sudo apt-get install -y gcc libc6-dev  (or your system's equivalent), then this again"
+	fi
+	step "C compiler: missing, installing gcc and libc6-dev"
+	export DEBIAN_FRONTEND=noninteractive
+	apt-get update -qq
+	apt-get install -y -qq --no-install-recommends gcc libc6-dev
+	has_c || fail "gcc and libc6-dev are installed, and $(go env CC) still builds nothing: unset CC, then run this again"
+}
+
+step "brings what the tests need, then go vet and go test -race"
+need_go
+need_c
+export CGO_ENABLED=1 # for the race detector only
+packages=("${@:-./...}")
+step "go vet ${packages[*]}"
+go vet "${packages[@]}"
+step "go test -race -shuffle=on ${packages[*]}"
+go test -race -shuffle=on "${packages[@]}"
+step "done"

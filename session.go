@@ -1,0 +1,134 @@
+package perdure
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// FoldVersion is the version of what [Session.Apply] makes of a journal. A snapshot of another version is
+// ignored and the journal is folded from its start (O8).
+const FoldVersion = 1
+
+// Session is a durable conversation: the fold of its journal. Only [Session.Apply] changes it.
+// It is not safe for concurrent use; one goroutine owns a session.
+type Session struct {
+	ID            SessionID            `json:"id"`
+	Seq           int64                `json:"seq"` // of the last event folded
+	Agent         Agent                `json:"agent"`
+	Title         string               `json:"title,omitempty"`
+	Status        SessionStatus        `json:"status"`
+	Transcript    []Message            `json:"transcript,omitempty"`    // what the model is shown, in order
+	Queue         []Message            `json:"queue,omitempty"`         // received and not yet in the transcript
+	Notices       []Message            `json:"notices,omitempty"`       // notifications that no task carries, waiting
+	Turn          *Turn                `json:"turn,omitempty"`          // nil at rest
+	Tasks         map[TaskID]Task      `json:"tasks,omitempty"`         //
+	Ready         []TaskID             `json:"ready,omitempty"`         // ended, to_loop and not delivered, in settle order
+	Unknown       map[CallID]string    `json:"unknown,omitempty"`       // foreground calls of unknown outcome, by tool
+	UsedCalls     map[CallID]bool      `json:"used_calls,omitempty"`    // call ids of this session (N7)
+	Keys          map[string]MessageID `json:"keys,omitempty"`          // senders' idempotency keys (DL12)
+	Continuations int                  `json:"continuations,omitempty"` // automatic turns since a person spoke (DL8)
+	Held          bool                 `json:"held,omitempty"`          // delivery.held was said since then
+	Usage         Usage                `json:"usage"`
+	CreatedAt     time.Time            `json:"created_at"`
+	UpdatedAt     time.Time            `json:"updated_at"`
+}
+
+// SessionStatus is where a session stands (O1). There is no terminal status.
+type SessionStatus string
+
+// The statuses of a session.
+const (
+	SessionStarted SessionStatus = "started"
+	SessionActive  SessionStatus = "active"
+	SessionIdle    SessionStatus = "idle"
+	SessionWaiting SessionStatus = "waiting_for_tool_results"
+	SessionPaused  SessionStatus = "paused"
+)
+
+// NewSession returns the fold of an empty journal.
+func NewSession(id SessionID) *Session {
+	return &Session{
+		ID:        id,
+		Tasks:     map[TaskID]Task{},
+		Unknown:   map[CallID]string{},
+		UsedCalls: map[CallID]bool{},
+		Keys:      map[string]MessageID{},
+	}
+}
+
+// Clone returns a copy that may be changed without changing s. Messages and tasks are values that nobody
+// changes in place, so their contents are shared.
+func (s *Session) Clone() *Session {
+	c := *s
+	c.Transcript = slices.Clip(s.Transcript)
+	c.Queue = slices.Clone(s.Queue)
+	c.Notices = slices.Clone(s.Notices)
+	c.Ready = slices.Clone(s.Ready)
+	c.Tasks = maps.Clone(s.Tasks)
+	c.Unknown = maps.Clone(s.Unknown)
+	c.UsedCalls = maps.Clone(s.UsedCalls)
+	c.Keys = maps.Clone(s.Keys)
+	if s.Turn != nil {
+		turn := *s.Turn
+		turn.Calls = slices.Clone(s.Turn.Calls)
+		c.Turn = &turn
+	}
+	return &c
+}
+
+// EncodeSnapshot writes the fold for the cache.
+func EncodeSnapshot(s *Session) ([]byte, error) { return json.Marshal(s) }
+
+// DecodeSnapshot reads a fold from the cache. Another version or unreadable bytes are Invalid: fold the journal.
+func DecodeSnapshot(version int, body []byte) (*Session, error) {
+	if version != FoldVersion {
+		return nil, fmt.Errorf("%w snapshot: version %d, this program folds %d", Invalid, version, FoldVersion)
+	}
+	s := NewSession("")
+	if err := json.Unmarshal(body, s); err != nil {
+		return nil, fmt.Errorf("%w snapshot: %w", Invalid, err)
+	}
+	if s.ID == "" || s.Tasks == nil || s.Unknown == nil || s.UsedCalls == nil || s.Keys == nil {
+		return nil, fmt.Errorf("%w snapshot: it is not whole", Invalid)
+	}
+	return s, nil
+}
+
+// OpenTasks returns the tasks that have not ended, in the order of their creation.
+func (s *Session) OpenTasks() []Task {
+	var open []Task
+	for _, t := range s.Tasks {
+		if t.State.Live() {
+			open = append(open, t)
+		}
+	}
+	slices.SortFunc(open, func(a, b Task) int {
+		if c := a.CreatedAt.Compare(b.CreatedAt); c != 0 {
+			return c
+		}
+		if a.ID < b.ID {
+			return -1
+		}
+		return 1
+	})
+	return open
+}
+
+// AtRest reports whether nothing is left to do: no turn, nothing queued, no live task, and no result on
+// its way that would start a turn.
+func (s *Session) AtRest() bool {
+	return s.Turn == nil && len(s.Queue) == 0 && len(s.OpenTasks()) == 0 && !s.wakes()
+}
+
+// wakes reports whether a result that came home starts a turn of its own (DL6, DL8).
+func (s *Session) wakes() bool {
+	return s.Continuations < s.Agent.maxContinuations() && s.wantsTurn()
+}
+
+// wantsTurn reports whether an ended task asks for a turn.
+func (s *Session) wantsTurn() bool {
+	return slices.ContainsFunc(s.Ready, func(id TaskID) bool { return s.Tasks[id].Wake == WakeContinue })
+}

@@ -1,0 +1,171 @@
+package perdure_test
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/perdure/perdure"
+)
+
+// TestApplyRefuses has the events that cannot follow: each is Conflict.
+func TestApplyRefuses(t *testing.T) {
+	t.Parallel()
+	none := func(*wheel) {}
+	turn := func(w *wheel) { w.receive("do it", ""); w.wake() }
+	acting := func(w *wheel) { turn(w); w.settle(w.answer("", call("a"), call("b"))...) }
+	for _, c := range []struct {
+		name string
+		play func(*wheel)
+		fact perdure.Fact
+	}{
+		{"a_turn_in_a_turn", turn, perdure.TurnStarted{TurnID: "turn_2"}},
+		{"an_end_without_a_turn", none, perdure.TurnCompleted{}},
+		{"a_reason_step_without_a_turn", none, perdure.ReasonStarted{}},
+		{"a_result_without_a_turn", none, perdure.ToolCompleted{CallID: "a"}},
+		{"a_bill_without_a_turn", none, perdure.Generation{}},
+		{"a_start_of_a_call_that_nobody_planned", acting, perdure.ToolStarted{CallID: "x"}},
+		{"a_second_start", acting, perdure.ToolStarted{CallID: "a"}},
+		{"a_result_that_nobody_waits_for", acting, perdure.ToolCompleted{CallID: "x"}},
+		{"a_plan_of_more_calls_than_were_asked_for", acting, perdure.ActStarted{Calls: make([]perdure.PlannedCall, 3)}},
+		{"a_second_result", func(w *wheel) { acting(w); w.settle(done(w.runs()[0].Call, `1`)) }, perdure.ToolCompleted{CallID: "a"}},
+		{"a_start_after_the_result", func(w *wheel) { acting(w); w.settle(done(w.runs()[0].Call, `1`)) }, perdure.ToolStarted{CallID: "a"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWheel(t, perdure.Agent{})
+			c.play(w)
+
+			err := w.session.Apply(perdure.Event{Seq: w.session.Seq + 1, Fact: c.fact})
+
+			if !errors.Is(err, perdure.Conflict) {
+				t.Errorf("got %v, want Conflict", err)
+			}
+		})
+	}
+}
+
+func TestApplyWantsEverySeq(t *testing.T) {
+	t.Parallel()
+	w := asking(t, perdure.Agent{})
+	for _, seq := range []int64{0, -1, 1, w.session.Seq, w.session.Seq + 2} {
+		before := w.snapshot(w.session)
+
+		err := w.session.Apply(perdure.Event{Seq: seq, Fact: perdure.SessionUpdated{Title: "x"}})
+
+		if !errors.Is(err, perdure.Conflict) || !bytes.Equal(w.snapshot(w.session), before) {
+			t.Errorf("seq %d after %d (EV1): got %v, want Conflict and no change", seq, w.session.Seq, err)
+		}
+	}
+}
+
+// TestApplySkipsWhatItDoesNotKnow is EV10, at rest and in a turn: the sequence moves, and nothing else.
+func TestApplySkipsWhatItDoesNotKnow(t *testing.T) {
+	t.Parallel()
+	for _, w := range []*wheel{newWheel(t, perdure.Agent{}), asking(t, perdure.Agent{})} {
+		want := w.session.Clone()
+
+		err := w.session.Apply(perdure.Event{Seq: want.Seq + 1, At: w.now.Add(time.Hour), Fact: perdure.UnknownFact{Kind: "turn.painted"}})
+
+		want.Seq, want.UpdatedAt = want.Seq+1, w.now.Add(time.Hour)
+		if diff := cmp.Diff(w.session, want); err != nil || diff != "" {
+			t.Errorf("%v; session (-got +want):\n%s", err, diff)
+		}
+	}
+}
+
+func TestSessionFollowsItsJournal(t *testing.T) {
+	t.Parallel()
+	w := newWheel(t, perdure.Agent{Title: "first", Name: "ada", MaxIterations: 7})
+	created := w.now
+	if s := w.session; s.Status != perdure.SessionStarted || s.Title != "first" || s.Agent.Name != "ada" || !s.CreatedAt.Equal(created) {
+		t.Errorf("after its creation: got %+v", s)
+	}
+
+	w.now = w.now.Add(time.Minute)
+	w.intend(perdure.SessionUpdated{Title: "second"}, perdure.SessionUpdated{})
+	message := perdure.Text("do it")
+	message.ID = "message_1"
+	w.intend(perdure.MessageReceived{Message: message, Mode: perdure.ModeSteer, Key: "k1"})
+	w.wake()
+
+	s := w.session
+	if s.Status != perdure.SessionActive || s.Title != "second" || !s.CreatedAt.Equal(created) || !s.UpdatedAt.Equal(w.now) || s.AtRest() {
+		t.Errorf("in a turn: got %+v, want it active, renamed, updated", s)
+	}
+	if got := s.Keys["k1"]; got != "message_1" {
+		t.Errorf("the sender's key (DL12): got %q, want the message", got)
+	}
+	w.settle(w.answer("", call("a"))...)
+	w.settle(done(w.runs()[0].Call, `1`))
+	w.settle(w.answer("done")...)
+	if s := w.session; s.Status != perdure.SessionIdle || !s.UsedCalls["a"] || s.Usage.InputTokens != 20 || !s.AtRest() {
+		t.Errorf("at rest: got %+v, want it idle with what it used", s)
+	}
+}
+
+func TestOpenTasks(t *testing.T) {
+	t.Parallel()
+	w := newWheel(t, perdure.Agent{})
+	first := w.task(perdure.TaskQueued, perdure.Manual, perdure.WakeNone)
+	second := w.task(perdure.TaskRunning, perdure.Manual, perdure.WakeNone) // at the same moment: by id
+	w.now = w.now.Add(-time.Hour)
+	oldest := w.task(perdure.TaskAwaitingInput, perdure.Manual, perdure.WakeNone)
+	w.ended(w.task(perdure.TaskRunning, perdure.Manual, perdure.WakeNone), perdure.TaskSucceeded)
+	w.wake()
+
+	var got []perdure.TaskID
+	for _, task := range w.session.OpenTasks() {
+		got = append(got, task.ID)
+	}
+	if diff := cmp.Diff(got, []perdure.TaskID{oldest, first, second}); diff != "" {
+		t.Errorf("open tasks (-got +want):\n%s", diff)
+	}
+	if w.session.AtRest() {
+		t.Error("at rest while tasks are live")
+	}
+}
+
+// TestDecodeSnapshotRefuses is O8: what cannot be read is ignored, so the reader must be told.
+func TestDecodeSnapshotRefuses(t *testing.T) {
+	t.Parallel()
+	body := newWheel(t, perdure.Agent{}).snapshot(perdure.NewSession(sessionID))
+	for _, c := range []struct {
+		name    string
+		version int
+		body    []byte
+	}{
+		{"an_older_version", perdure.FoldVersion - 1, body},
+		{"a_newer_version", perdure.FoldVersion + 1, body},
+		{"no_bytes", perdure.FoldVersion, nil},
+		{"cut_off_bytes", perdure.FoldVersion, body[:len(body)-1]},
+		{"another_shape", perdure.FoldVersion, []byte(`{"seq":"one"}`)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			if got, err := perdure.DecodeSnapshot(c.version, c.body); !errors.Is(err, perdure.Invalid) || got != nil {
+				t.Errorf("got %+v, %v; want Invalid", got, err)
+			}
+		})
+	}
+}
+
+// TestDecodeSnapshotOfNothing wants a session that can be used, though its maps were empty when it was written.
+func TestDecodeSnapshotOfNothing(t *testing.T) {
+	t.Parallel()
+	w := newWheel(t, perdure.Agent{})
+	w.session = w.restored(w.snapshot(w.session))
+
+	w.task(perdure.TaskRunning, perdure.ToLoop, perdure.WakeContinue)
+	w.receive("do it", "")
+	w.wake()
+	w.settle(w.answer("", call("a"))...)
+	w.settle(done(w.runs()[0].Call, `1`), perdure.ToolUnknown{CallID: "a"})
+
+	if got := len(w.session.Unknown); got != 1 {
+		t.Errorf("unknown calls: got %d, want 1", got)
+	}
+}

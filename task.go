@@ -1,0 +1,211 @@
+package perdure
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// TaskKind is the kind of work that a task records.
+type TaskKind string
+
+// The kinds of task.
+const (
+	KindBackgroundTool TaskKind = "background_tool"
+	KindMonitor        TaskKind = "monitor"
+	KindSubagent       TaskKind = "subagent"
+	KindExternalAgent  TaskKind = "external_agent"
+)
+
+// Origin says how a task came to be.
+type Origin string
+
+// The origins of a task.
+const (
+	OriginSpawned  Origin = "spawned"  // by the model, with spawn_background
+	OriginDetached Origin = "detached" // a foreground call that left the turn
+	OriginRouted   Origin = "routed"   // by the host's policy
+	OriginSchedule Origin = "schedule"
+	OriginSubagent Origin = "subagent"
+	OriginHost     Origin = "host"
+)
+
+// TaskState is the state of a task (7.2).
+type TaskState string
+
+// The states of a task. Unknown is left again only by a resolve.
+const (
+	TaskQueued        TaskState = "queued"
+	TaskRunning       TaskState = "running"
+	TaskAwaitingInput TaskState = "awaiting_input"
+	TaskSucceeded     TaskState = "succeeded"
+	TaskFailed        TaskState = "failed"
+	TaskCanceled      TaskState = "canceled"
+	TaskUnknown       TaskState = "unknown"
+)
+
+// Valid reports whether s is a state of 7.2.
+func (s TaskState) Valid() bool { return s.Live() || s.Terminal() }
+
+// Live reports whether the task still has something to do.
+func (s TaskState) Live() bool {
+	return s == TaskQueued || s == TaskRunning || s == TaskAwaitingInput
+}
+
+// Terminal reports whether the task has ended.
+func (s TaskState) Terminal() bool {
+	return s == TaskSucceeded || s == TaskFailed || s == TaskCanceled || s == TaskUnknown
+}
+
+// CanBecome reports whether the table of 7.2 allows the step without a resolve. Recovery's step from
+// running to queued, with a new attempt, is told apart by the update.
+func (s TaskState) CanBecome(to TaskState) bool {
+	switch s {
+	case "":
+		return to.Live()
+	case TaskQueued:
+		return to == TaskRunning || to == TaskAwaitingInput || to == TaskFailed || to == TaskCanceled || to == TaskUnknown
+	case TaskRunning:
+		return to == TaskAwaitingInput || to.Terminal()
+	case TaskAwaitingInput:
+		return to == TaskQueued || to == TaskRunning || to.Terminal()
+	}
+	return false
+}
+
+// Progress is how far work has come. Every field may be absent.
+type Progress struct {
+	Current *float64 `json:"current,omitempty"`
+	Total   *float64 `json:"total,omitempty"`
+	Unit    string   `json:"unit,omitempty"`
+	Label   string   `json:"label,omitempty"`
+}
+
+// InputRequest is a question of a task that waits for its answer.
+type InputRequest struct {
+	ID       RequestID       `json:"id"`
+	Kind     string          `json:"kind"` // question or approval
+	Prompt   string          `json:"prompt"`
+	Expected json.RawMessage `json:"expected,omitempty"` // schema of the answer
+}
+
+// Artifact names something that a task left behind.
+type Artifact struct {
+	Name string `json:"name"`
+	Type string `json:"type,omitempty"`
+	Path string `json:"path,omitempty"`
+	URL  string `json:"url,omitempty"`
+}
+
+// TaskError is the failure of a task.
+type TaskError struct {
+	Kind    ErrorKind `json:"kind"`
+	Message string    `json:"message"`
+}
+
+// TaskSpec is what a background tool's task was asked to do (BG10).
+type TaskSpec struct {
+	Tool               string          `json:"tool"`
+	Arguments          json.RawMessage `json:"arguments"`
+	Reattachable       bool            `json:"reattachable"` // informative; recovery judges by the classes
+	SignalOnCompletion bool            `json:"signal_on_completion"`
+}
+
+// Links names what belongs to a task elsewhere; they are merged field by field.
+type Links struct {
+	ChildSession SessionID `json:"child_session_id,omitempty"`
+	RemoteTask   string    `json:"remote_task_id,omitempty"`
+	Resources    []string  `json:"resource_ids,omitempty"` // a set
+}
+
+// Task is the durable record of work that may outlive a turn (7.1).
+type Task struct {
+	ID          TaskID    `json:"id"`
+	Run         RunID     `json:"run_id,omitempty"` // background tools only
+	Session     SessionID `json:"session_id"`
+	RootSession SessionID `json:"root_session_id"`
+	Kind        TaskKind  `json:"kind"`
+	Turn        TurnID    `json:"turn_id,omitempty"`
+	Call        CallID    `json:"call_id,omitempty"` // the call that asked for it
+	Parent      TaskID    `json:"parent_task_id,omitempty"`
+	Origin      Origin    `json:"origin"`
+
+	Tool        string      `json:"tool"`
+	ArgsHash    string      `json:"args_hash,omitempty"`
+	Spec        TaskSpec    `json:"spec"`
+	DisplayName string      `json:"display_name,omitempty"`
+	Class       EffectClass `json:"effect_class"`
+	Lane        Lane        `json:"lane"`
+
+	State        TaskState     `json:"state"`
+	StateDetail  string        `json:"state_detail,omitempty"`
+	Progress     *Progress     `json:"progress,omitempty"`
+	InputRequest *InputRequest `json:"input_request,omitempty"`
+	LogBytes     int64         `json:"log_bytes"`
+
+	Summary    string     `json:"summary,omitempty"`
+	ResultPath string     `json:"result_path,omitempty"`
+	LogPath    string     `json:"log_path,omitempty"`
+	Artifacts  []Artifact `json:"artifacts,omitempty"`
+	Error      *TaskError `json:"error,omitempty"`
+
+	Attempt     int       `json:"attempt"`    // from 1; the fence of every write (TK6)
+	Executions  int       `json:"executions"` // runs begun; adopting a process adds none
+	Worker      WorkerID  `json:"worker_id,omitempty"`
+	HeartbeatAt time.Time `json:"heartbeat_at,omitzero"`
+	DeadlineAt  time.Time `json:"deadline_at,omitzero"`
+
+	CancelRequestedAt time.Time `json:"cancel_requested_at,omitzero"`
+	CancelBy          string    `json:"cancel_by,omitempty"`
+	CancelWhy         string    `json:"cancel_why,omitempty"`
+
+	Delivery  Delivery  `json:"delivery"`
+	Wake      Wake      `json:"wake"`
+	Delivered Delivered `json:"delivered"`
+
+	Links Links `json:"links,omitzero"`
+
+	CreatedAt  time.Time `json:"created_at"`
+	StartedAt  time.Time `json:"started_at,omitzero"`
+	DetachedAt time.Time `json:"detached_at,omitzero"`
+	FinishedAt time.Time `json:"finished_at,omitzero"`
+	UpdatedAt  time.Time `json:"updated_at"`
+}
+
+// LedgerKey is the key of the task's own row in the effect ledger: a spawned run has its run id as call id.
+func (t Task) LedgerKey() CallKey { return CallKey{Session: t.Session, Call: CallID(t.Run)} }
+
+// CancelRequested reports whether somebody asked for the task's end.
+func (t Task) CancelRequested() bool { return !t.CancelRequestedAt.IsZero() }
+
+// ArtifactDir is the folder of a background run's files, the same for all attempts (BG11).
+func (t Task) ArtifactDir() string { return "/.background/" + string(t.Run) }
+
+// Delivery is how a late result comes home (DL6, DL7).
+type Delivery string
+
+// The deliveries.
+const (
+	ToLoop Delivery = "to_loop" // injected once into the transcript
+	Manual Delivery = "manual"  // the host takes it
+)
+
+// Wake is what a delivery does to an idle session (DL6).
+type Wake string
+
+// The wakes.
+const (
+	WakeNone     Wake = "none"
+	WakeNotify   Wake = "notify"
+	WakeContinue Wake = "continue"
+)
+
+// Delivered says what became of a task's result.
+type Delivered string
+
+// What can have become of a result.
+const (
+	NotDelivered      Delivered = "no"
+	DeliveredInjected Delivered = "injected"
+	DeliveredRead     Delivered = "read"    // the model read it before it was injected (DL5)
+	DeliveredDrained  Delivered = "drained" // the host took it (DL7)
+)

@@ -1,0 +1,108 @@
+package perdure
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// TurnPhase is where a turn stands between two events.
+type TurnPhase string
+
+// The phases of a turn: ready → reasoning → reasoned → ready, or reasoned → acting → ready.
+const (
+	PhaseReady     TurnPhase = "ready"     // the model is to be asked
+	PhaseReasoning TurnPhase = "reasoning" // it is being asked
+	PhaseReasoned  TurnPhase = "reasoned"  // it answered, or failed to
+	PhaseActing    TurnPhase = "acting"    // its calls run
+)
+
+// Turn goes from an input to rest: reason, then act and reason again as often as the model asks.
+type Turn struct {
+	ID        TurnID              `json:"id"`
+	Cause     TurnCause           `json:"cause"`
+	Input     MessageID           `json:"input,omitempty"`
+	Phase     TurnPhase           `json:"phase"`
+	Iteration int                 `json:"iteration"` // reason steps begun
+	Exec      ExecID              `json:"exec,omitempty"`
+	Message   MessageID           `json:"message,omitempty"` // of the answer that is open or came last
+	Attempt   int                 `json:"attempt"`           // of the model call
+	NotBefore time.Time           `json:"not_before,omitzero"`
+	Open      bool                `json:"open"` // output.message.started without its end
+	Last      ReasonCompleted     `json:"last"`
+	Calls     []TurnCall          `json:"calls,omitempty"` // of the act step, in the model's order
+	Interrupt *InterruptRequested `json:"interrupt,omitempty"`
+	Violation bool                `json:"violation,omitempty"` // LG14
+	Empties   int                 `json:"empties,omitempty"`   // answers without text and calls, of this reason step (TN22)
+	Model     string              `json:"model,omitempty"`     // asked for; empty: the engine's default (N10)
+	StartedAt time.Time           `json:"started_at"`
+	ActAt     time.Time           `json:"act_at,omitzero"`
+
+	Usage         Usage     `json:"usage"`
+	Final         MessageID `json:"final,omitempty"`
+	FinalText     string    `json:"final_text,omitempty"`
+	ToolCallCount int       `json:"tool_call_count"`
+	LLMCallCount  int       `json:"llm_call_count"`
+}
+
+// CallPhase is where a call of an act step stands.
+type CallPhase string
+
+// The phases of a call.
+const (
+	CallPlanned CallPhase = "planned" // asked for; nothing is claimed
+	CallInWork  CallPhase = "running" // claimed and started
+	CallDone    CallPhase = "done"    // has its one result or placeholder
+)
+
+// TurnCall is a call of an act step.
+type TurnCall struct {
+	PlannedCall
+	Args      json.RawMessage `json:"args"`
+	Phase     CallPhase       `json:"phase"`
+	Result    *ToolResult     `json:"result,omitempty"`
+	StartedAt time.Time       `json:"started_at,omitzero"`
+}
+
+// call returns the call of the step with this id, or nil.
+func (t *Turn) call(id CallID) *TurnCall {
+	for i := range t.Calls {
+		if t.Calls[i].ID == id {
+			return &t.Calls[i]
+		}
+	}
+	return nil
+}
+
+// InWork reports whether a call of the step is claimed and has no result yet.
+func (t *Turn) InWork(id CallID) bool {
+	c := t.call(id)
+	return c != nil && c.Phase == CallInWork
+}
+
+// startable returns the planned calls that may start now: at most limit at once, one of a concurrency
+// class, in the model's order; with serial strictly one after another (TN11).
+func startable(calls []TurnCall, limit int, serial bool) []TurnCall {
+	running := 0
+	for _, c := range calls {
+		if c.Phase == CallInWork {
+			running++
+		}
+	}
+	if serial {
+		limit = 1
+	}
+	var start []TurnCall
+	busy := map[string]bool{}
+	for _, c := range calls {
+		if c.Phase == CallDone {
+			continue
+		}
+		free := c.Concurrency == "" || !busy[c.Concurrency]
+		if c.Phase == CallPlanned && free && running < limit {
+			start = append(start, c)
+			running++
+		}
+		busy[c.Concurrency] = true
+	}
+	return start
+}
