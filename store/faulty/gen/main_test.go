@@ -1,0 +1,25 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"testing"
+)
+
+// The wrappers in the tree are those of the port in the tree.
+func TestWrappersAreFresh(t *testing.T) {
+	t.Parallel()
+	want, err := generate("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	got, err := os.ReadFile("../wrap_gen.go")
+
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Error("wrap_gen.go is stale: run go generate ./store/faulty")
+	}
+}

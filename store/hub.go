@@ -1,0 +1,188 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/perdure/perdure"
+)
+
+const (
+	hubPage   = 256   // events that a watcher reads at once
+	hubFrames = 1_024 // ephemeral frames that wait for one watcher; beyond, the oldest goes
+)
+
+// Hub is the Watch and Publish of any store whose writers are all in this process. The journal stays in the
+// store: a watcher is only told that it grew, and reads on from its own position. So no event is lost and no
+// writer waits. It is safe for concurrent use and has no goroutines of its own.
+type Hub struct {
+	mu       sync.Mutex // guards the fields below, and those of the watchers
+	watchers map[perdure.SessionID]map[*watcher]bool
+	closed   bool
+}
+
+// watcher is one Watch that runs.
+type watcher struct {
+	wake    chan struct{} // capacity 1: one signal to look again stands for many
+	commits int           // commits told so far
+	frames  []queued      // the oldest first, at most hubFrames
+	dropped int           // frames that went since the last one was taken
+}
+
+// queued is an ephemeral frame on its way to a watcher.
+type queued struct {
+	frame   Frame
+	commits int // told before it was published: their events come before it
+}
+
+// NewHub returns a hub without watchers.
+func NewHub() *Hub {
+	return &Hub{watchers: map[perdure.SessionID]map[*watcher]bool{}}
+}
+
+// Notify tells the watchers of a session that a commit added to its journal. Call it once the commit can be
+// read and before anybody is told of its success. It never blocks.
+func (h *Hub) Notify(session perdure.SessionID) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for w := range h.watchers[session] {
+		w.commits++
+		w.signal()
+	}
+}
+
+// Publish queues an ephemeral frame for each watcher of its session. A watcher whose queue is full loses its
+// oldest frame, which the next one counts in Dropped. It never blocks.
+func (h *Hub) Publish(frame Frame) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for w := range h.watchers[frame.Session] {
+		if len(w.frames) == hubFrames {
+			w.frames = w.frames[1:]
+			w.dropped++
+		}
+		w.frames = append(w.frames, queued{frame: frame, commits: w.commits})
+		w.signal()
+	}
+}
+
+// Close ends every Watch, those to come included. Closing again does nothing.
+func (h *Hub) Close() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.closed = true
+	for _, watchers := range h.watchers {
+		for w := range watchers {
+			w.signal()
+		}
+	}
+}
+
+// Watch is Store.Watch. It runs in the caller's goroutine and takes the events from read, which returns up
+// to limit of the session's events after a seq. It ends with the first error of ctx, of read or of fn, and
+// with Unavailable once the hub is closed.
+func (h *Hub) Watch(
+	ctx context.Context, session perdure.SessionID, after int64,
+	read func(after int64, limit int) ([]perdure.Event, error), fn func(Frame) error,
+) error {
+	w := h.add(session)
+	defer h.remove(session, w)
+	position := tail{session: session, seq: after, read: read, fn: fn}
+	for known := -1; ctx.Err() == nil; { // commits whose events were shown; the first look shows what is there
+		frame, commits, closed := h.next(w)
+		switch {
+		case closed:
+			return fmt.Errorf("watch session %s: %w: the store is closed", session, perdure.Unavailable)
+		case commits > known:
+			known = commits
+			if err := position.catchUp(ctx); err != nil {
+				return err
+			}
+		case frame == nil:
+			select {
+			case <-w.wake:
+			case <-ctx.Done():
+			}
+		}
+		if frame == nil {
+			continue
+		}
+		if err := fn(*frame); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// next takes the oldest frame of a watcher, with the number of commits that came before it. When there is
+// none, it is nil and the number is that of all commits.
+func (h *Hub) next(w *watcher) (frame *Frame, commits int, closed bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(w.frames) == 0 {
+		return nil, w.commits, h.closed
+	}
+	first := w.frames[0]
+	w.frames[0] = queued{} // let go of what it shows
+	w.frames = w.frames[1:]
+	first.frame.Dropped, w.dropped = w.dropped, 0
+	return &first.frame, first.commits, h.closed
+}
+
+func (h *Hub) add(session perdure.SessionID) *watcher {
+	w := &watcher{wake: make(chan struct{}, 1)}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.watchers[session] == nil {
+		h.watchers[session] = map[*watcher]bool{}
+	}
+	h.watchers[session][w] = true
+	return w
+}
+
+func (h *Hub) remove(session perdure.SessionID, w *watcher) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.watchers[session], w)
+	if len(h.watchers[session]) == 0 {
+		delete(h.watchers, session)
+	}
+}
+
+func (w *watcher) signal() {
+	select {
+	case w.wake <- struct{}{}:
+	default: // it will look anyway
+	}
+}
+
+// tail is a watcher's position in a journal.
+type tail struct {
+	session perdure.SessionID
+	seq     int64 // of the event that was shown last
+	read    func(after int64, limit int) ([]perdure.Event, error)
+	fn      func(Frame) error
+}
+
+// catchUp shows the events from the position to the present end.
+func (t *tail) catchUp(ctx context.Context) error {
+	for {
+		events, err := t.read(t.seq, hubPage)
+		if err != nil {
+			return fmt.Errorf("watch session %s after %d: %w", t.session, t.seq, err)
+		}
+		for i := range events {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if err := t.fn(Frame{Session: t.session, Event: &events[i]}); err != nil {
+				return err
+			}
+			t.seq = events[i].Seq
+		}
+		if len(events) < hubPage {
+			return nil
+		}
+	}
+}

@@ -1,0 +1,52 @@
+package memory
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/perdure/perdure"
+)
+
+// Events returns up to limit events of a session after seq, in order.
+func (v *view) Events(id perdure.SessionID, after int64, limit int) ([]perdure.Event, error) {
+	s, _ := v.sessions.get(string(id))
+	from := min(max(after, 0), int64(len(s.journal)))
+	var found []perdure.Event
+	for _, body := range first(s.journal[from:], limit) {
+		e, err := perdure.DecodeEvent(body)
+		if err != nil {
+			return nil, fmt.Errorf("read journal of %s: %w", id, err)
+		}
+		found = append(found, e)
+	}
+	return found, nil
+}
+
+// Append adds events to a session's journal. A refused one adds none.
+func (t *tx) Append(id perdure.SessionID, events []perdure.Event) error {
+	s, ok := t.sessions.get(string(id))
+	if !ok {
+		return fmt.Errorf("append to session %s: %w", id, perdure.NotFound)
+	}
+	ids, appended := t.events, slices.Clone(events)
+	for i := range appended {
+		e := &appended[i]
+		s.LastSeq++
+		e.Session, e.Seq, e.At = id, s.LastSeq, micro(e.At)
+		body, err := perdure.EncodeEvent(*e)
+		switch {
+		case err != nil:
+			return fmt.Errorf("append to session %s: %w", id, err)
+		case ids.has(string(e.ID)):
+			return fmt.Errorf("append to session %s: %w: event %s exists", id, perdure.Conflict, e.ID)
+		}
+		ids = ids.put(string(e.ID), struct{}{})
+		s.journal = append(s.journal, body) // beyond what a snapshot sees of the same array
+	}
+	copy(events, appended)
+	t.events, t.sessions = ids, t.sessions.put(string(id), s)
+	if !slices.Contains(t.appended, id) {
+		t.appended = append(t.appended, id)
+	}
+	return nil
+}

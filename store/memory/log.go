@@ -1,0 +1,61 @@
+package memory
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/store"
+)
+
+// AppendLog adds output under the task's attempt and returns the offset of its first byte.
+func (t *tx) AppendLog(id perdure.TaskID, attempt int, stream string, p []byte) (int64, error) {
+	r, ok := t.tasks.get(string(id))
+	switch {
+	case !ok:
+		return 0, fmt.Errorf("append to log of task %s: %w", id, perdure.NotFound)
+	case r.value.Attempt != attempt:
+		return 0, fmt.Errorf("append to log of task %s: %w: attempt %d, the task is at %d", id, perdure.Lost, attempt, r.value.Attempt)
+	}
+	log, _ := t.logs.get(string(id))
+	start := logEnd(log)
+	for rest := p; len(rest) > 0; {
+		n := min(len(rest), store.MaxLogChunkBytes)
+		log = append(log, store.LogChunk{ // beyond what a snapshot sees of the same array
+			Offset: logEnd(log), Stream: stream, Attempt: attempt, At: t.now, Bytes: bytes.Clone(rest[:n]),
+		})
+		rest = rest[n:]
+	}
+	t.logs = t.logs.put(string(id), log)
+	return start, nil
+}
+
+// ReadLog returns chunks from byte offset on, at most max bytes; the first is cut to start at offset.
+func (v *view) ReadLog(id perdure.TaskID, offset int64, max int) (chunks []store.LogChunk, end int64, err error) {
+	if !v.tasks.has(string(id)) {
+		return nil, 0, fmt.Errorf("read log of task %s: %w", id, perdure.NotFound)
+	}
+	log, _ := v.logs.get(string(id))
+	end = logEnd(log)
+	from := min(offset, end)
+	to := from + min(int64(max), end-from)
+	for _, c := range log {
+		first, last := clamp(from-c.Offset, c.Bytes), clamp(to-c.Offset, c.Bytes)
+		if first < last {
+			c.Offset, c.Bytes = c.Offset+first, bytes.Clone(c.Bytes[first:last])
+			chunks = append(chunks, c)
+		}
+	}
+	return chunks, end, nil
+}
+
+// clamp moves an index to the nearest place in p or at its end.
+func clamp(i int64, p []byte) int64 { return min(max(i, 0), int64(len(p))) }
+
+func logEnd(log []store.LogChunk) int64 {
+	if len(log) == 0 {
+		return 0
+	}
+	last := log[len(log)-1]
+	return last.Offset + int64(len(last.Bytes))
+}

@@ -1,0 +1,194 @@
+// Package memory is the store in maps: the reference that the laws of storetest were written against, and
+// everybody's fake. Nothing of it outlives the process.
+//
+// It may import the root and store. The one thing to know: what is committed is one value that is never
+// changed. A transaction makes its own from it, and a commit puts that in its place; so a View is a copy of
+// a pointer, and a transaction that fails needs no undoing. A value keeps the stored form that the SQL
+// stores give it: moments in microseconds, records as their JSON has them.
+package memory
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/store"
+)
+
+var errClosed = fmt.Errorf("%w: the store is closed", perdure.Unavailable)
+
+// Config configures a Store. The zero value is ready to use.
+type Config struct {
+	Now func() time.Time // the store's clock; nil: time.Now
+}
+
+// Store is a store.Store without a disk. An engine that dies does not take it along: whoever else holds it
+// goes on with what was committed. It has no goroutines of its own, so it works in a bubble of synctest.
+type Store struct {
+	now func() time.Time
+	hub *store.Hub
+
+	mu     sync.Mutex // guards what follows; not held while a fn runs
+	free   *sync.Cond // on mu: no transaction runs, or somebody who waits has a ctx that ended
+	busy   bool       // a transaction runs
+	closed bool
+	state  state // what is committed
+}
+
+var _ store.Store = (*Store)(nil)
+
+// state is all that a store remembers. Its parts are never changed in place.
+type state struct {
+	sessions   tree[session]
+	snapshots  tree[store.Snapshot]
+	events     tree[struct{}] // the ids of all events
+	calls      tree[row[perdure.Call]]
+	tasks      tree[row[perdure.Task]]
+	logs       tree[[]store.LogChunk]    // by task
+	inboxes    tree[[]store.TaskMessage] // by task
+	messages   tree[struct{}]            // the ids of all task messages
+	deliveries tree[row[store.Delivery]]
+	files      tree[store.File]
+	workers    tree[store.Worker]
+	position   int64 // of the row that was added last
+}
+
+// New returns an empty store.
+func New(cfg Config) *Store {
+	s := &Store{now: cfg.Now, hub: store.NewHub()}
+	if s.now == nil {
+		s.now = time.Now
+	}
+	s.free = sync.NewCond(&s.mu)
+	return s
+}
+
+// InTx runs fn in the caller's goroutine, one transaction after another. A panic in fn comes out of InTx and
+// leaves nothing. An fn that has begun is not interrupted: its outcome is never in doubt.
+func (s *Store) InTx(ctx context.Context, fn func(store.Tx) error) error {
+	before, err := s.begin(ctx)
+	if err != nil {
+		return err
+	}
+	committed := false
+	t := &tx{view: view{state: before}}
+	defer func() { s.end(t, committed) }()
+	t.now = micro(s.now())
+	if err := fn(t); err != nil {
+		return err
+	}
+	committed = true
+	return nil
+}
+
+// View runs fn on what is committed when it is called, beside transactions and other views.
+func (s *Store) View(ctx context.Context, fn func(store.Reader) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	state, closed := s.state, s.closed
+	s.mu.Unlock()
+	if closed {
+		return errClosed
+	}
+	return fn(&view{state: state, now: micro(s.now())})
+}
+
+// Watch calls fn with every event of a session after seq, in order and without a gap, and with the frames in between.
+func (s *Store) Watch(ctx context.Context, session perdure.SessionID, after int64, fn func(store.Frame) error) error {
+	read := func(after int64, limit int) (found []perdure.Event, err error) {
+		err = s.View(ctx, func(r store.Reader) error {
+			found, err = r.Events(session, after, limit)
+			return err
+		})
+		return found, err
+	}
+	return s.hub.Watch(ctx, session, after, read, fn)
+}
+
+// Publish shows an ephemeral frame to the watchers of its session.
+func (s *Store) Publish(frame store.Frame) { s.hub.Publish(frame) }
+
+// Close ends every Watch. A transaction that runs is still committed. Closing again does nothing.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	s.closed = true
+	s.free.Broadcast()
+	s.mu.Unlock()
+	s.hub.Close()
+	return nil
+}
+
+// begin waits until no transaction runs and returns what is committed.
+func (s *Store) begin(ctx context.Context) (state, error) {
+	if err := ctx.Err(); err != nil {
+		return state{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.busy {
+		stop := context.AfterFunc(ctx, func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.free.Broadcast()
+		})
+		defer stop()
+	}
+	for s.busy && !s.closed && ctx.Err() == nil {
+		s.free.Wait()
+	}
+	switch {
+	case s.closed:
+		return state{}, errClosed
+	case ctx.Err() != nil:
+		return state{}, ctx.Err()
+	}
+	s.busy = true
+	return s.state, nil
+}
+
+// end takes over what a transaction made, if it is committed, and lets the next one begin. It also runs
+// when fn panicked or ended its goroutine.
+func (s *Store) end(t *tx, committed bool) {
+	s.mu.Lock()
+	if committed {
+		s.state = t.state
+	}
+	s.busy = false
+	s.free.Broadcast()
+	s.mu.Unlock()
+	if !committed {
+		return
+	}
+	for _, id := range t.appended {
+		s.hub.Notify(id)
+	}
+}
+
+// view is one consistent snapshot.
+type view struct {
+	state
+	now time.Time // one transaction has one now
+}
+
+var _ store.Reader = (*view)(nil)
+
+// tx is one transaction: a view of its own that it changes.
+type tx struct {
+	view
+	appended []perdure.SessionID // whose journals grew
+}
+
+var _ store.Tx = (*tx)(nil)
+
+// Now is the clock of the Config, read once.
+func (v *view) Now() time.Time { return v.now }
+
+// nextPosition returns the place of a row that is added now among all that were ever added.
+func (t *tx) nextPosition() int64 {
+	t.position++
+	return t.position
+}

@@ -1,0 +1,118 @@
+package memory
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/store"
+)
+
+// session is a session's row with its journal.
+type session struct {
+	store.Session
+	journal [][]byte // encoded events; seq n stands at n-1
+}
+
+// Session returns the row.
+func (v *view) Session(id perdure.SessionID) (store.Session, error) {
+	s, ok := v.sessions.get(string(id))
+	if !ok {
+		return store.Session{}, fmt.Errorf("session %s: %w", id, perdure.NotFound)
+	}
+	return s.Session, nil
+}
+
+// Sessions lists rows, newest first.
+func (v *view) Sessions(filter store.SessionFilter) ([]store.Session, error) {
+	var found []store.Session
+	for _, s := range v.sessions.from("") {
+		if !filter.Unrested || s.Worker != "" {
+			found = append(found, s.Session)
+		}
+	}
+	slices.SortFunc(found, func(a, b store.Session) int {
+		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.ID, a.ID))
+	})
+	return first(found, filter.Limit), nil
+}
+
+// Snapshot returns the cached fold.
+func (v *view) Snapshot(id perdure.SessionID) (store.Snapshot, error) {
+	s, ok := v.snapshots.get(string(id))
+	if !ok {
+		return store.Snapshot{}, fmt.Errorf("snapshot of session %s: %w", id, perdure.NotFound)
+	}
+	s.Body = clone(s.Body)
+	return s, nil
+}
+
+// CreateSession adds a row with last seq 0 and epoch 0.
+func (t *tx) CreateSession(s store.Session) error {
+	if t.sessions.has(string(s.ID)) {
+		return fmt.Errorf("create session %s: %w: it exists", s.ID, perdure.Conflict)
+	}
+	t.sessions = t.sessions.put(string(s.ID), session{Session: store.Session{
+		ID: s.ID, Title: s.Title, Status: s.Status, Secret: s.Secret, CreatedAt: micro(s.CreatedAt), UpdatedAt: micro(s.UpdatedAt),
+	}})
+	return nil
+}
+
+// TakeSession makes worker the driver. The first taking counts no take-up, since nothing was taken before.
+func (t *tx) TakeSession(id perdure.SessionID, worker perdure.WorkerID) (store.Session, error) {
+	s, ok := t.sessions.get(string(id))
+	if !ok {
+		return store.Session{}, fmt.Errorf("take session %s: %w", id, perdure.NotFound)
+	}
+	if s.Epoch > 0 && s.LastSeq == s.TakenSeq {
+		s.TakeUps++
+	} else {
+		s.TakeUps = 0
+	}
+	s.Epoch++
+	s.Worker, s.TakenSeq = worker, s.LastSeq
+	t.sessions = t.sessions.put(string(id), s)
+	return s.Session, nil
+}
+
+// LockSession checks the fence. There is nothing to lock: a transaction is alone.
+func (t *tx) LockSession(id perdure.SessionID, epoch int64) error {
+	s, ok := t.sessions.get(string(id))
+	switch {
+	case !ok:
+		return fmt.Errorf("lock session %s: %w", id, perdure.NotFound)
+	case s.Epoch != epoch:
+		return fmt.Errorf("lock session %s: %w: epoch %d, the session is at %d", id, perdure.Lost, epoch, s.Epoch)
+	}
+	return nil
+}
+
+// SaveSession writes title and status.
+func (t *tx) SaveSession(id perdure.SessionID, title string, status perdure.SessionStatus) error {
+	s, ok := t.sessions.get(string(id))
+	if !ok {
+		return fmt.Errorf("save session %s: %w", id, perdure.NotFound)
+	}
+	s.Title, s.Status, s.UpdatedAt = title, status, t.now
+	t.sessions = t.sessions.put(string(id), s)
+	return nil
+}
+
+// ReleaseSession clears the driver under its epoch and notes the last seq as seen.
+func (t *tx) ReleaseSession(id perdure.SessionID, epoch int64) error {
+	if err := t.LockSession(id, epoch); err != nil {
+		return fmt.Errorf("release: %w", err)
+	}
+	s, _ := t.sessions.get(string(id))
+	s.Worker, s.TakenSeq = "", s.LastSeq
+	t.sessions = t.sessions.put(string(id), s)
+	return nil
+}
+
+// PutSnapshot replaces the cached fold.
+func (t *tx) PutSnapshot(id perdure.SessionID, s store.Snapshot) error {
+	s.Body = clone(s.Body)
+	t.snapshots = t.snapshots.put(string(id), s)
+	return nil
+}

@@ -1,0 +1,111 @@
+package memory
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/store"
+)
+
+// Task returns the record.
+func (v *view) Task(session perdure.SessionID, id perdure.TaskID) (perdure.Task, error) {
+	r, ok := v.tasks.get(string(id))
+	if !ok || session != "" && session != r.value.Session {
+		return perdure.Task{}, fmt.Errorf("task %s: %w", id, perdure.NotFound)
+	}
+	return cloneTask(r.value), nil
+}
+
+// Tasks lists records in the order of their creation.
+func (v *view) Tasks(filter store.TaskFilter) ([]perdure.Task, error) {
+	for _, s := range filter.States {
+		if !s.Valid() {
+			return nil, fmt.Errorf("list tasks: %w state %q", perdure.Invalid, s)
+		}
+	}
+	return first(v.tasksWhere(func(t perdure.Task) bool {
+		return (filter.Session == "" || filter.Session == t.Session) &&
+			(len(filter.States) == 0 || slices.Contains(filter.States, t.State)) &&
+			(filter.Worker == "" || filter.Worker == t.Worker) &&
+			(filter.Kind == "" || filter.Kind == t.Kind)
+	}), filter.Limit), nil
+}
+
+func (v *view) tasksWhere(wanted func(perdure.Task) bool) []perdure.Task {
+	var found []row[perdure.Task]
+	for _, r := range v.tasks.from("") {
+		if wanted(r.value) {
+			r.value = cloneTask(r.value)
+			found = append(found, r)
+		}
+	}
+	return inOrder(found)
+}
+
+// CreateTask adds a record, or returns the one that has its id.
+func (t *tx) CreateTask(record perdure.Task) (perdure.Task, bool, error) {
+	if !record.State.Valid() {
+		return perdure.Task{}, false, fmt.Errorf("create task %s: %w state %q", record.ID, perdure.Invalid, record.State)
+	}
+	if found, err := t.Task("", record.ID); err == nil {
+		return found, false, nil
+	}
+	record, err := storedTask(record)
+	if err != nil {
+		return perdure.Task{}, false, fmt.Errorf("create task %s: %w", record.ID, err)
+	}
+	t.tasks = t.tasks.put(string(record.ID), row[perdure.Task]{t.nextPosition(), record})
+	return cloneTask(record), true, nil
+}
+
+// UpdateTask applies one write.
+func (t *tx) UpdateTask(session perdure.SessionID, id perdure.TaskID, u perdure.TaskUpdate) (perdure.TaskChange, error) {
+	before, err := t.Task(session, id)
+	if err != nil {
+		return perdure.TaskChange{}, fmt.Errorf("update: %w", err)
+	}
+	change, err := before.Update(u, t.now)
+	if err != nil {
+		return change, fmt.Errorf("update task %s: %w", id, err)
+	}
+	if change.Answer != perdure.Updated {
+		return change, nil
+	}
+	record, err := storedTask(change.Task)
+	if err != nil {
+		return perdure.TaskChange{Task: before}, fmt.Errorf("update task %s: %w", id, err)
+	}
+	t.replaceTask(record)
+	change.Task = cloneTask(record)
+	return change, nil
+}
+
+// replaceTask puts another record into the row of a task that is there.
+func (t *tx) replaceTask(record perdure.Task) {
+	r, _ := t.tasks.get(string(record.ID))
+	r.value = record
+	t.tasks = t.tasks.put(string(record.ID), r)
+}
+
+// storedTask returns the record as a store keeps it.
+func storedTask(t perdure.Task) (perdure.Task, error) {
+	t.HeartbeatAt, t.DeadlineAt, t.CancelRequestedAt = micro(t.HeartbeatAt), micro(t.DeadlineAt), micro(t.CancelRequestedAt)
+	t.CreatedAt, t.StartedAt, t.DetachedAt = micro(t.CreatedAt), micro(t.StartedAt), micro(t.DetachedAt)
+	t.FinishedAt, t.UpdatedAt = micro(t.FinishedAt), micro(t.UpdatedAt)
+	return stored(t)
+}
+
+func cloneTask(t perdure.Task) perdure.Task {
+	t.Spec.Arguments = clone(t.Spec.Arguments)
+	if t.Progress = pointerTo(t.Progress); t.Progress != nil {
+		t.Progress.Current, t.Progress.Total = pointerTo(t.Progress.Current), pointerTo(t.Progress.Total)
+	}
+	if t.InputRequest = pointerTo(t.InputRequest); t.InputRequest != nil {
+		t.InputRequest.Expected = clone(t.InputRequest.Expected)
+	}
+	t.Artifacts = slices.Clone(t.Artifacts)
+	t.Error = pointerTo(t.Error)
+	t.Links.Resources = slices.Clone(t.Links.Resources)
+	return t
+}

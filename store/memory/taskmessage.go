@@ -1,0 +1,32 @@
+package memory
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/store"
+)
+
+// TaskMessages returns the messages of a task after one, oldest first.
+func (v *view) TaskMessages(id perdure.TaskID, after perdure.TaskMessageID, limit int) ([]store.TaskMessage, error) {
+	inbox, _ := v.inboxes.get(string(id))
+	known := slices.IndexFunc(inbox, func(m store.TaskMessage) bool { return m.ID == after })
+	found := slices.Clone(first(inbox[known+1:], limit))
+	for i := range found {
+		found[i].Data = clone(found[i].Data)
+	}
+	return found, nil
+}
+
+// AddTaskMessage adds a message.
+func (t *tx) AddTaskMessage(m store.TaskMessage) error {
+	if t.messages.has(string(m.ID)) {
+		return fmt.Errorf("add message %s to task %s: %w: it exists", m.ID, m.Task, perdure.Conflict)
+	}
+	m.Data, m.CreatedAt = clone(m.Data), micro(m.CreatedAt)
+	inbox, _ := t.inboxes.get(string(m.Task))
+	t.inboxes = t.inboxes.put(string(m.Task), append(inbox, m)) // beyond what a snapshot sees of the same array
+	t.messages = t.messages.put(string(m.ID), struct{}{})
+	return nil
+}

@@ -1,0 +1,61 @@
+package memory
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/store"
+)
+
+// Worker returns the row.
+func (v *view) Worker(id perdure.WorkerID) (store.Worker, error) {
+	w, ok := v.workers.get(string(id))
+	if !ok {
+		return store.Worker{}, fmt.Errorf("worker %s: %w", id, perdure.NotFound)
+	}
+	return w, nil
+}
+
+// Workers lists all rows, by id.
+func (v *view) Workers() ([]store.Worker, error) {
+	var found []store.Worker
+	for _, w := range v.workers.from("") {
+		found = append(found, w)
+	}
+	return found, nil
+}
+
+// PutWorker adds or replaces the row.
+func (t *tx) PutWorker(w store.Worker) error {
+	w.StartedAt, w.LeaseUntil = micro(w.StartedAt), micro(w.LeaseUntil)
+	t.workers = t.workers.put(string(w.ID), w)
+	return nil
+}
+
+// BeatWorker moves the lease and stamps the worker's live tasks.
+func (t *tx) BeatWorker(id perdure.WorkerID, lease time.Duration) (store.Beat, error) {
+	w, ok := t.workers.get(string(id))
+	if !ok {
+		return store.Beat{}, fmt.Errorf("beat of worker %s: %w: no such worker", id, perdure.Lost)
+	}
+	w.LeaseUntil = micro(t.now.Add(lease))
+	t.workers = t.workers.put(string(id), w)
+	var beat store.Beat
+	beat.Tasks = t.tasksWhere(func(task perdure.Task) bool { return task.Worker == id && task.State.Live() })
+	for i := range beat.Tasks {
+		task := &beat.Tasks[i]
+		task.HeartbeatAt = t.now
+		t.replaceTask(cloneTask(*task))
+		if task.CancelRequested() {
+			beat.Canceled = append(beat.Canceled, task.ID)
+		}
+	}
+	return beat, nil
+}
+
+// RemoveWorker hands the lease back.
+func (t *tx) RemoveWorker(id perdure.WorkerID) error {
+	t.workers = t.workers.remove(string(id))
+	return nil
+}

@@ -1,0 +1,68 @@
+package store
+
+import (
+	"time"
+
+	"github.com/perdure/perdure"
+)
+
+// Session is a session's row: what lists show, who drives it, and what is kept out of the journal.
+type Session struct {
+	ID        perdure.SessionID
+	Title     string
+	Status    perdure.SessionStatus
+	LastSeq   int64
+	Epoch     int64            // rises by one each time a driver takes the session
+	Worker    perdure.WorkerID // who drives it; empty at rest
+	TakeUps   int              // take-ups in a row without a new event (TN1)
+	TakenSeq  int64            // last seq when it was taken up or let go last
+	Secret    perdure.Secret   // for derived ids (N4)
+	CreatedAt time.Time
+	UpdatedAt time.Time
+}
+
+// Unread reports whether the journal has something that no driver has looked at.
+func (s Session) Unread() bool { return s.LastSeq > s.TakenSeq }
+
+// SessionFilter narrows a list of sessions. The zero value lists all.
+type SessionFilter struct {
+	Unrested bool // only those that a worker drives or drove: Worker is set
+	Limit    int  // 0: no limit
+}
+
+// Snapshot is a cached fold of a session (O8). It is never the truth.
+type Snapshot struct {
+	Seq     int64
+	Version int // of the fold that made it
+	Body    []byte
+}
+
+// SessionReader reads sessions.
+type SessionReader interface {
+	// Session returns the row. NotFound: no such session.
+	Session(id perdure.SessionID) (Session, error)
+	// Sessions lists rows, newest first by creation, then the greater id first.
+	Sessions(filter SessionFilter) ([]Session, error)
+	// Snapshot returns the cached fold; NotFound when there is none.
+	Snapshot(id perdure.SessionID) (Snapshot, error)
+}
+
+// SessionWriter writes sessions.
+type SessionWriter interface {
+	// CreateSession adds a row of ID, Title, Status, Secret, CreatedAt and UpdatedAt, the moments cut to
+	// microseconds. The other fields begin at zero, whatever s says. Conflict: the id exists.
+	CreateSession(s Session) error
+	// TakeSession makes worker the driver: epoch+1, and take-ups+1 if no event came since the last taking or
+	// release, else 0, and notes the last seq as seen. The first taking counts 0. It returns the row as it is
+	// now. NotFound: no such session.
+	TakeSession(id perdure.SessionID, worker perdure.WorkerID) (Session, error)
+	// LockSession locks the row and checks the fence: Lost if epoch is not the stored one. NotFound: no such session.
+	LockSession(id perdure.SessionID, epoch int64) error
+	// SaveSession writes title and status, and updated_at from the store's clock. NotFound: no such session.
+	SaveSession(id perdure.SessionID, title string, status perdure.SessionStatus) error
+	// ReleaseSession clears the driver under its epoch and notes the last seq as seen: Lost if epoch is not
+	// the stored one. The epoch stays. NotFound: no such session.
+	ReleaseSession(id perdure.SessionID, epoch int64) error
+	// PutSnapshot replaces the cached fold.
+	PutSnapshot(id perdure.SessionID, s Snapshot) error
+}

@@ -1,0 +1,24 @@
+//go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd
+
+package sqlite
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+
+	"github.com/perdure/perdure"
+)
+
+// flock takes the exclusive lock without waiting.
+func flock(file *os.File) error {
+	err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	switch {
+	case errors.Is(err, syscall.EWOULDBLOCK):
+		return errHeld
+	case err != nil:
+		return fmt.Errorf("%w: lock %s: %w", perdure.Storage, file.Name(), err)
+	}
+	return nil
+}

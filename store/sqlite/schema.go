@@ -1,0 +1,136 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/store/sqlstore"
+)
+
+// applicationID marks a database as ours, "Perd", in the header of its file.
+const applicationID = 1348825700
+
+const (
+	lookInside = `SELECT (SELECT COUNT(*) FROM sqlite_schema), application_id FROM pragma_application_id`
+	markAsOurs = `PRAGMA application_id = 1348825700`
+	useLog     = `PRAGMA journal_mode = WAL`
+)
+
+// prepare makes the database ready for the writer: marked, in WAL mode, with the newest schema, and with every
+// pragma that durability rests on read back.
+func prepare(ctx context.Context, db *sql.DB, dialect sqlstore.Dialect, dir string) error {
+	empty, err := inspect(ctx, db, dialect, dir)
+	if err != nil {
+		return err
+	}
+	behind := true
+	if empty {
+		if _, err := db.ExecContext(ctx, markAsOurs); err != nil {
+			return fmt.Errorf("mark database: %w", dialect.Explain(err))
+		}
+	} else if behind, err = isBehind(ctx, db, dialect, dir); err != nil {
+		return err
+	}
+	if _, err := db.ExecContext(ctx, useLog); err != nil {
+		return fmt.Errorf("set journal mode: %w", dialect.Explain(err))
+	}
+	if err := assertSafe(ctx, db, dialect); err != nil || !behind {
+		return err
+	}
+	return sqlstore.Migrate(ctx, db, dialect)
+}
+
+// checkReadable looks at a database that is open for reading only: its schema must be the one that this
+// program's statements are written for.
+func checkReadable(ctx context.Context, db *sql.DB, dialect sqlstore.Dialect, dir string) error {
+	empty, err := inspect(ctx, db, dialect, dir)
+	switch {
+	case isMedium(err):
+		return fmt.Errorf("%w: data directory %s cannot be read without writing beside its database: make it writable, or copy it to a place that is: %w",
+			perdure.Storage, dir, err)
+	case err != nil:
+		return err
+	case empty:
+		return nothingThere(dir)
+	}
+	behind, err := isBehind(ctx, db, dialect, dir)
+	if err == nil && behind {
+		err = fmt.Errorf("%w: data directory %s was written by an older version: start perdure with it once, which brings it up to date",
+			perdure.Conflict, dir)
+	}
+	return err
+}
+
+// inspect tells an empty database from one of ours and refuses all others. It changes nothing.
+func inspect(ctx context.Context, db *sql.DB, dialect sqlstore.Dialect, dir string) (empty bool, err error) {
+	var tables, id int64
+	err = db.QueryRowContext(ctx, lookInside).Scan(&tables, &id)
+	switch {
+	case isDamaged(err):
+		return false, fmt.Errorf("%w: %s/%s is not a database, or a damaged one: it was left as it is; move it away, or use --data with another directory: %w",
+			perdure.Storage, dir, databaseName, err)
+	case err != nil:
+		return false, fmt.Errorf("open database: %w", dialect.Explain(err))
+	case tables > 0 && id != applicationID, tables == 0 && id != 0 && id != applicationID:
+		return false, fmt.Errorf("%w: %s/%s is a database of another program: it was left as it is; move it away, or use --data with another directory",
+			perdure.Storage, dir, databaseName)
+	}
+	return tables == 0, nil
+}
+
+// isBehind reports whether the schema is older than the one that this program knows. A newer one is refused.
+func isBehind(ctx context.Context, db *sql.DB, dialect sqlstore.Dialect, dir string) (bool, error) {
+	stored, known, err := sqlstore.Versions(ctx, db, dialect)
+	if err != nil {
+		return false, err
+	}
+	if stored > known {
+		return false, fmt.Errorf("%w: data directory %s was written by a newer version (schema %d, this program knows %d): use that version or a newer one",
+			perdure.Conflict, dir, stored, known)
+	}
+	return stored < known, nil
+}
+
+// assertSafe reads back what durability rests on (reliability rule 6).
+func assertSafe(ctx context.Context, db *sql.DB, dialect sqlstore.Dialect) error {
+	var version, journal string
+	var synchronous, foreignKeys int
+	err := errors.Join(
+		db.QueryRowContext(ctx, `SELECT sqlite_version()`).Scan(&version),
+		db.QueryRowContext(ctx, `PRAGMA journal_mode`).Scan(&journal),
+		db.QueryRowContext(ctx, `PRAGMA synchronous`).Scan(&synchronous),
+		db.QueryRowContext(ctx, `PRAGMA foreign_keys`).Scan(&foreignKeys),
+	)
+	switch {
+	case err != nil:
+		return fmt.Errorf("read pragmas back: %w", dialect.Explain(err))
+	case !newEnough(version):
+		return fmt.Errorf("%w: SQLite %s is too old: before 3.51.3 it can damage a database", perdure.Storage, version)
+	case !strings.EqualFold(journal, "wal"):
+		return fmt.Errorf("%w: the journal mode is %s, not wal: the file system may not support it", perdure.Storage, journal)
+	case synchronous != 2:
+		return fmt.Errorf("%w: synchronous is %d, not 2 (FULL)", perdure.Storage, synchronous)
+	case foreignKeys != 1:
+		return fmt.Errorf("%w: foreign keys are off", perdure.Storage)
+	}
+	return nil
+}
+
+// newEnough reports whether a version has no corruption by a reset of the write-ahead log: 3.51.3 and later.
+func newEnough(version string) bool {
+	oldest := [...]int{3, 51, 3}
+	var v [3]int
+	if n, err := fmt.Sscanf(version, "%d.%d.%d", &v[0], &v[1], &v[2]); err != nil || n != 3 {
+		return false
+	}
+	for i, least := range oldest {
+		if v[i] != least {
+			return v[i] > least
+		}
+	}
+	return true
+}

@@ -1,0 +1,54 @@
+package sqlite_test
+
+import (
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/store/sqlite"
+	"github.com/perdure/perdure/store/storetest"
+)
+
+// TestStore checks the laws of the port. A store is reopened in the directory that it had.
+func TestStore(t *testing.T) {
+	t.Parallel()
+	empty := emptyDatabase()
+	var dirs sync.Map // *sqlite.Store to its directory
+	openIn := func(t *testing.T, dir string) store.Store {
+		t.Helper()
+		s := open(t, sqlite.Config{Dir: dir})
+		dirs.Store(s, dir)
+		return s
+	}
+	storetest.Run(t, storetest.Harness{
+		Open: func(t *testing.T) store.Store {
+			t.Helper()
+			dir := t.TempDir()
+			writeFile(t, filepath.Join(dir, "perdure.db"), empty(t))
+			return openIn(t, dir)
+		},
+		Reopen: func(t *testing.T, old store.Store) store.Store {
+			t.Helper()
+			closed(t, old.(*sqlite.Store))
+			dir, _ := dirs.Load(old)
+			return openIn(t, dir.(string))
+		},
+	})
+}
+
+// emptyDatabase returns a function that answers a database without anything in it, made once: the migrations take
+// longer than most laws.
+func emptyDatabase() func(t *testing.T) []byte {
+	var once sync.Once
+	var content []byte
+	return func(t *testing.T) []byte {
+		t.Helper()
+		once.Do(func() {
+			dir := t.TempDir()
+			closed(t, open(t, sqlite.Config{Dir: dir}))
+			content = readFile(t, filepath.Join(dir, "perdure.db"))
+		})
+		return content
+	}
+}

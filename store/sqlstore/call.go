@@ -1,0 +1,189 @@
+package sqlstore
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/store"
+)
+
+const callColumns = `session_id, call_id, turn_id, task_id, attempt, tool, args, fingerprint, class, state, token, worker_id,
+	epoch, executions, result, resolved_by, claimed_us, settled_us`
+
+// The statements of the effect ledger. A state that may be left is always part of the WHERE: the row that
+// is not changed is the answer (LG7).
+const (
+	insertCall = `INSERT INTO call (` + callColumns + `, position)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'running', $10, $11, $12, 1, NULL, $13, $14, 0,
+			(SELECT COALESCE(MAX(position), 0) + 1 FROM call))
+		ON CONFLICT (session_id, call_id) DO NOTHING`
+	selectCall  = `SELECT ` + callColumns + ` FROM call WHERE session_id = $1 AND call_id = $2`
+	listCalls   = `SELECT ` + callColumns + ` FROM call WHERE ($1 = '' OR state = $1) ORDER BY position`
+	listRunning = `SELECT ` + callColumns + ` FROM call WHERE state = 'running' AND ($1 = '' OR session_id = $1) ORDER BY position`
+	listOwn     = `SELECT ` + callColumns + ` FROM call WHERE session_id = $1 AND ($2 = '' OR state = $2) ORDER BY position`
+	takeCall    = `UPDATE call SET token = $4, worker_id = $5, epoch = $6, attempt = $7, task_id = $8, executions = $9
+		WHERE session_id = $1 AND call_id = $2 AND token = $3 AND state = 'running'`
+	settleCall = `UPDATE call SET state = $4, result = $5, settled_us = $6
+		WHERE session_id = $1 AND call_id = $2 AND token = $3 AND state = 'running'`
+	selectResult = `SELECT result FROM call WHERE session_id = $1 AND call_id = $2 AND token = $3 AND state = $4`
+	resolveCall  = `UPDATE call SET state = 'settled', result = $3, settled_us = $4, resolved_by = $5
+		WHERE session_id = $1 AND call_id = $2 AND state = 'unknown'`
+	rerunCall = `UPDATE call SET state = 'running', result = NULL, settled_us = 0, token = $3, worker_id = $4, executions = $5,
+		resolved_by = $6 WHERE session_id = $1 AND call_id = $2 AND state = 'unknown'`
+)
+
+// Call returns a row.
+func (tx *Tx) Call(key perdure.CallKey) (perdure.Call, error) {
+	return tx.callBy(key, selectCall)
+}
+
+// Calls lists rows in the order of their first claim.
+func (tx *Tx) Calls(filter store.CallFilter) ([]perdure.Call, error) {
+	query, args := listCalls, []any{filter.State}
+	switch {
+	case filter.State == perdure.CallRunning:
+		query, args = listRunning, []any{filter.Session}
+	case filter.Session != "":
+		query, args = listOwn, []any{filter.Session, filter.State}
+	}
+	found, err := list(tx, scanCall, query, args...)
+	if err != nil {
+		return nil, fmt.Errorf("list calls: %w", err)
+	}
+	return found, nil
+}
+
+// Claim inserts the row, or locks and judges the one that is there.
+func (tx *Tx) Claim(call perdure.Call, ownerLive func(perdure.WorkerID) bool) (perdure.ClaimOutcome, perdure.Call, error) {
+	call.State, call.Executions, call.ClaimedAt = perdure.CallRunning, 1, tx.Now()
+	call.Result, call.SettledAt = nil, moment(0)
+	if len(call.Args) == 0 {
+		call.Args = nil // as it is read back
+	}
+	n, err := tx.exec(insertCall, call.Key.Session, bytesOf(call.Key.Call), call.Turn, call.Task, call.Attempt, bytesOf(call.Tool),
+		bytesOf(call.Args), call.Fingerprint, call.Class, call.Token, call.Worker, call.Epoch, bytesOf(call.ResolvedBy),
+		micros(call.ClaimedAt))
+	if err != nil {
+		return "", perdure.Call{}, fmt.Errorf("claim call %s: %w", call.Key, err)
+	}
+	if n == 1 {
+		return perdure.Claimed, call, nil
+	}
+	found, err := tx.callBy(call.Key, selectCall+tx.dialect.RowLock)
+	if err != nil {
+		return "", perdure.Call{}, fmt.Errorf("claim: %w", err)
+	}
+	live := found.State == perdure.CallRunning && ownerLive(found.Worker)
+	return perdure.JudgeClaim(&found, call, live), found, nil
+}
+
+// TakeCall gives a running row to a new owner.
+func (tx *Tx) TakeCall(old perdure.Call, next perdure.Call) error {
+	n, err := tx.exec(takeCall, old.Key.Session, bytesOf(old.Key.Call), old.Token,
+		next.Token, next.Worker, next.Epoch, next.Attempt, next.Task, next.Executions)
+	if err == nil && n == 0 {
+		err = fmt.Errorf("%w: it is not running under that token any more", perdure.Lost)
+	}
+	if err != nil {
+		return fmt.Errorf("take call %s: %w", old.Key, err)
+	}
+	return nil
+}
+
+// Settle records the one outcome.
+func (tx *Tx) Settle(key perdure.CallKey, token perdure.Token, state perdure.CallState, result perdure.ToolResult) error {
+	if state != perdure.CallSettled && state != perdure.CallUnknown {
+		return fmt.Errorf("settle call %s: %w state %q", key, perdure.Invalid, state)
+	}
+	body, err := encode(result)
+	if err != nil {
+		return fmt.Errorf("settle call %s: %w result: %w", key, perdure.Invalid, err)
+	}
+	n, err := tx.exec(settleCall, key.Session, bytesOf(key.Call), token, state, body, micros(tx.Now()))
+	if err == nil && n == 0 {
+		err = tx.settledBefore(key, token, state, body)
+	}
+	if err != nil {
+		return fmt.Errorf("settle call %s: %w", key, err)
+	}
+	return nil
+}
+
+// settledBefore answers a settlement that changed no row: nil when the same one stands there already.
+func (tx *Tx) settledBefore(key perdure.CallKey, token perdure.Token, state perdure.CallState, body []byte) error {
+	stored, err := one(tx, content, selectResult, key.Session, bytesOf(key.Call), token, state)
+	switch {
+	case err == nil && bytes.Equal(stored, body):
+		return nil
+	case err != nil && !missing(err):
+		return err
+	}
+	if _, err := tx.Call(key); err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: the token does not own a running row", perdure.Lost)
+}
+
+// ResolveCall leaves the state unknown.
+func (tx *Tx) ResolveCall(next perdure.Call, by string) error {
+	n, err := tx.resolve(next, by)
+	if err == nil && n == 0 {
+		if _, err = tx.Call(next.Key); err == nil {
+			err = fmt.Errorf("%w: it is not unknown", perdure.Conflict)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("resolve call %s: %w", next.Key, err)
+	}
+	return nil
+}
+
+func (tx *Tx) resolve(next perdure.Call, by string) (int64, error) {
+	session, call := next.Key.Session, bytesOf(next.Key.Call)
+	switch {
+	case next.State == perdure.CallRunning:
+		return tx.exec(rerunCall, session, call, next.Token, next.Worker, next.Executions, bytesOf(by))
+	case next.State != perdure.CallSettled || next.Result == nil:
+		return 0, fmt.Errorf("%w: state %q, with a result: %t", perdure.Invalid, next.State, next.Result != nil)
+	}
+	body, err := encode(*next.Result)
+	if err != nil {
+		return 0, fmt.Errorf("%w result: %w", perdure.Invalid, err)
+	}
+	return tx.exec(resolveCall, session, call, body, micros(tx.Now()), bytesOf(by))
+}
+
+func (tx *Tx) callBy(key perdure.CallKey, query string) (perdure.Call, error) {
+	found, err := one(tx, scanCall, query, key.Session, bytesOf(key.Call))
+	if err != nil {
+		return perdure.Call{}, fmt.Errorf("call %s: %w", key, err)
+	}
+	return found, nil
+}
+
+func scanCall(r row) (perdure.Call, error) {
+	var c perdure.Call
+	var id, tool, args, result, by []byte
+	var claimed, settled int64
+	err := r.Scan(&c.Key.Session, &id, &c.Turn, &c.Task, &c.Attempt, &tool, &args, &c.Fingerprint, &c.Class, &c.State, &c.Token,
+		&c.Worker, &c.Epoch, &c.Executions, &result, &by, &claimed, &settled)
+	if err != nil {
+		return perdure.Call{}, err
+	}
+	c.Key.Call, c.Tool, c.ResolvedBy = perdure.CallID(id), string(tool), string(by)
+	if len(args) > 0 {
+		c.Args = args
+	}
+	if c.State != perdure.CallRunning && c.State != perdure.CallSettled && c.State != perdure.CallUnknown {
+		return perdure.Call{}, fmt.Errorf("call %s: its stored state %q cannot be read", c.Key, c.State)
+	}
+	if len(result) > 0 {
+		c.Result = new(perdure.ToolResult)
+		if err := decode(result, c.Result); err != nil {
+			return perdure.Call{}, fmt.Errorf("call %s: its stored result cannot be read: %w", c.Key, err)
+		}
+	}
+	c.ClaimedAt, c.SettledAt = moment(claimed), moment(settled)
+	return c, nil
+}

@@ -1,0 +1,54 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"fmt"
+	"io/fs"
+
+	"github.com/pressly/goose/v3"
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// Versions returns the number of the schema that the database has and the newest that this program knows.
+// It only reads. It fails on a database that was never migrated.
+func Versions(ctx context.Context, db *sql.DB, dialect Dialect) (stored, known int64, err error) {
+	provider, err := provider(db, dialect)
+	if err != nil {
+		return 0, 0, err
+	}
+	stored, known, err = provider.GetVersions(ctx)
+	if err != nil {
+		return 0, 0, fmt.Errorf("read schema version: %w", dialect.Explain(err))
+	}
+	return stored, known, nil
+}
+
+// Migrate brings the schema to the newest version. Running it again does nothing; one that was
+// interrupted goes on where it stood, since each step is a transaction.
+func Migrate(ctx context.Context, db *sql.DB, dialect Dialect) error {
+	provider, err := provider(db, dialect)
+	if err != nil {
+		return err
+	}
+	if _, err := provider.Up(ctx); err != nil {
+		return fmt.Errorf("migrate: %w", dialect.Explain(err))
+	}
+	return nil
+}
+
+func provider(db *sql.DB, dialect Dialect) (*goose.Provider, error) {
+	files, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		return nil, fmt.Errorf("read migrations: %w", err)
+	}
+	provider, err := goose.NewProvider(goose.Dialect(dialect.Goose), db, files,
+		goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger()))
+	if err != nil {
+		return nil, fmt.Errorf("read migrations: %w", err)
+	}
+	return provider, nil
+}

@@ -1,0 +1,70 @@
+package sqlstore
+
+import (
+	"fmt"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/store"
+)
+
+const deliveryColumns = `session_id, task_id, attempt, state, settled_us, claimed`
+
+// The statements of the outbox. Its key is what makes an end come home once (DL1).
+const (
+	insertDelivery = `INSERT INTO delivery (` + deliveryColumns + `, position)
+		VALUES ($1, $2, $3, $4, $5, FALSE, (SELECT COALESCE(MAX(position), 0) + 1 FROM delivery))
+		ON CONFLICT (task_id, attempt, state) DO NOTHING`
+	listPending     = `SELECT ` + deliveryColumns + ` FROM delivery WHERE NOT claimed AND session_id = $1 ORDER BY position`
+	listAllPending  = `SELECT ` + deliveryColumns + ` FROM delivery WHERE NOT claimed ORDER BY position`
+	claimDeliveries = `UPDATE delivery SET claimed = TRUE WHERE NOT claimed AND session_id = $1 AND task_id = $2`
+)
+
+// Deliveries returns the outbox rows that are not claimed, in the order they were added.
+func (tx *Tx) Deliveries(session perdure.SessionID) ([]store.Delivery, error) {
+	query, args := listPending, []any{session}
+	if session == "" {
+		query, args = listAllPending, nil
+	}
+	found, err := list(tx, scanDelivery, query, args...)
+	if err != nil {
+		return nil, fmt.Errorf("list deliveries: %w", err)
+	}
+	return found, nil
+}
+
+// AddDelivery adds an outbox row once.
+func (tx *Tx) AddDelivery(d store.Delivery) error {
+	if !d.State.Terminal() {
+		return fmt.Errorf("add delivery of task %s: %w state %q", d.Task, perdure.Invalid, d.State)
+	}
+	if _, err := tx.exec(insertDelivery, d.Session, d.Task, d.Attempt, d.State, micros(d.Settled)); err != nil {
+		return fmt.Errorf("add delivery of task %s: %w", d.Task, err)
+	}
+	return nil
+}
+
+// ClaimDeliveries marks the unclaimed rows of the tasks as come home.
+func (tx *Tx) ClaimDeliveries(session perdure.SessionID, tasks []perdure.TaskID) (int, error) {
+	claimed := 0
+	for _, id := range tasks {
+		n, err := tx.exec(claimDeliveries, session, id)
+		if err != nil {
+			return 0, fmt.Errorf("claim delivery of task %s: %w", id, err)
+		}
+		claimed += int(n)
+	}
+	return claimed, nil
+}
+
+func scanDelivery(r row) (store.Delivery, error) {
+	var d store.Delivery
+	var settled int64
+	if err := r.Scan(&d.Session, &d.Task, &d.Attempt, &d.State, &settled, &d.Claimed); err != nil {
+		return store.Delivery{}, err
+	}
+	if !d.State.Terminal() {
+		return store.Delivery{}, fmt.Errorf("delivery of task %s: its stored state %q cannot be read", d.Task, d.State)
+	}
+	d.Settled = moment(settled)
+	return d, nil
+}

@@ -1,0 +1,20 @@
+package sqlstore
+
+import (
+	"bytes"
+	"encoding/json"
+)
+
+// encode writes a record. HTML characters stay as they are, so that text in a raw message keeps its bytes.
+func encode(v any) ([]byte, error) {
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), nil
+}
+
+// decode reads what encode wrote. Fields that a later version added are left out.
+func decode(body []byte, into any) error { return json.Unmarshal(body, into) }

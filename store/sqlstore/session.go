@@ -1,0 +1,145 @@
+package sqlstore
+
+import (
+	"fmt"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/store"
+)
+
+const sessionColumns = `id, title, status, last_seq, epoch, worker_id, take_ups, taken_seq, secret, created_us, updated_us`
+
+// The statements of sessions.
+const (
+	insertSession = `INSERT INTO session (` + sessionColumns + `) VALUES ($1, $2, $3, 0, 0, '', 0, 0, $4, $5, $6)
+		ON CONFLICT (id) DO NOTHING`
+	selectSession = `SELECT ` + sessionColumns + ` FROM session WHERE id = $1`
+	listSessions  = `SELECT ` + sessionColumns + ` FROM session ORDER BY created_us DESC, id DESC LIMIT $1`
+	listUnrested  = `SELECT ` + sessionColumns + ` FROM session WHERE worker_id <> '' ORDER BY created_us DESC, id DESC LIMIT $1`
+	takeSession   = `UPDATE session SET epoch = epoch + 1, worker_id = $2, taken_seq = last_seq,
+		take_ups = CASE WHEN epoch > 0 AND last_seq = taken_seq THEN take_ups + 1 ELSE 0 END
+		WHERE id = $1 RETURNING ` + sessionColumns
+	selectEpoch    = `SELECT epoch FROM session WHERE id = $1`
+	saveSession    = `UPDATE session SET title = $2, status = $3, updated_us = $4 WHERE id = $1`
+	releaseSession = `UPDATE session SET worker_id = '', taken_seq = last_seq WHERE id = $1`
+	putSnapshot    = `INSERT INTO snapshot (session_id, seq, version, body) VALUES ($1, $2, $3, $4)
+		ON CONFLICT (session_id) DO UPDATE SET seq = excluded.seq, version = excluded.version, body = excluded.body`
+	selectSnapshot = `SELECT seq, version, body FROM snapshot WHERE session_id = $1`
+)
+
+// Session returns the row.
+func (tx *Tx) Session(id perdure.SessionID) (store.Session, error) {
+	s, err := one(tx, scanSession, selectSession, id)
+	if err != nil {
+		return store.Session{}, fmt.Errorf("session %s: %w", id, err)
+	}
+	return s, nil
+}
+
+// Sessions lists rows, newest first.
+func (tx *Tx) Sessions(filter store.SessionFilter) ([]store.Session, error) {
+	query := listSessions
+	if filter.Unrested {
+		query = listUnrested
+	}
+	found, err := list(tx, scanSession, query, orAll(filter.Limit))
+	if err != nil {
+		return nil, fmt.Errorf("list sessions: %w", err)
+	}
+	return found, nil
+}
+
+// CreateSession adds a row with last seq 0 and epoch 0.
+func (tx *Tx) CreateSession(s store.Session) error {
+	n, err := tx.exec(insertSession, s.ID, bytesOf(s.Title), s.Status, s.Secret[:], micros(s.CreatedAt), micros(s.UpdatedAt))
+	if err == nil && n == 0 {
+		err = fmt.Errorf("%w: it exists", perdure.Conflict)
+	}
+	if err != nil {
+		return fmt.Errorf("create session %s: %w", s.ID, err)
+	}
+	return nil
+}
+
+// TakeSession makes worker the driver. The first taking counts no take-up, since nothing was taken before.
+func (tx *Tx) TakeSession(id perdure.SessionID, worker perdure.WorkerID) (store.Session, error) {
+	s, err := one(tx, scanSession, takeSession, id, worker)
+	if err != nil {
+		return store.Session{}, fmt.Errorf("take session %s: %w", id, err)
+	}
+	return s, nil
+}
+
+// LockSession locks the row and checks the fence.
+func (tx *Tx) LockSession(id perdure.SessionID, epoch int64) error {
+	stored, err := one(tx, number, selectEpoch+tx.dialect.RowLock, id)
+	if err == nil && stored != epoch {
+		err = fmt.Errorf("%w: epoch %d, the session is at %d", perdure.Lost, epoch, stored)
+	}
+	if err != nil {
+		return fmt.Errorf("lock session %s: %w", id, err)
+	}
+	return nil
+}
+
+// SaveSession writes title and status.
+func (tx *Tx) SaveSession(id perdure.SessionID, title string, status perdure.SessionStatus) error {
+	n, err := tx.exec(saveSession, id, bytesOf(title), status, micros(tx.Now()))
+	if err == nil && n == 0 {
+		err = perdure.NotFound
+	}
+	if err != nil {
+		return fmt.Errorf("save session %s: %w", id, err)
+	}
+	return nil
+}
+
+// ReleaseSession clears the driver under its epoch and notes the last seq as seen.
+func (tx *Tx) ReleaseSession(id perdure.SessionID, epoch int64) error {
+	if err := tx.LockSession(id, epoch); err != nil {
+		return fmt.Errorf("release: %w", err)
+	}
+	if _, err := tx.exec(releaseSession, id); err != nil {
+		return fmt.Errorf("release session %s: %w", id, err)
+	}
+	return nil
+}
+
+// Snapshot returns the cached fold.
+func (tx *Tx) Snapshot(id perdure.SessionID) (store.Snapshot, error) {
+	s, err := one(tx, scanSnapshot, selectSnapshot, id)
+	if err != nil {
+		return store.Snapshot{}, fmt.Errorf("snapshot of session %s: %w", id, err)
+	}
+	return s, nil
+}
+
+// PutSnapshot replaces the cached fold.
+func (tx *Tx) PutSnapshot(id perdure.SessionID, s store.Snapshot) error {
+	if _, err := tx.exec(putSnapshot, id, s.Seq, s.Version, bytesOf(s.Body)); err != nil {
+		return fmt.Errorf("put snapshot of session %s: %w", id, err)
+	}
+	return nil
+}
+
+func scanSession(r row) (store.Session, error) {
+	var s store.Session
+	var title, secret []byte
+	var created, updated int64
+	err := r.Scan(&s.ID, &title, &s.Status, &s.LastSeq, &s.Epoch, &s.Worker, &s.TakeUps, &s.TakenSeq, &secret, &created, &updated)
+	if err != nil {
+		return store.Session{}, err
+	}
+	if len(secret) != len(s.Secret) {
+		return store.Session{}, fmt.Errorf("session %s: its secret has %d bytes", s.ID, len(secret))
+	}
+	copy(s.Secret[:], secret)
+	s.Title, s.CreatedAt, s.UpdatedAt = string(title), moment(created), moment(updated)
+	return s, nil
+}
+
+func scanSnapshot(r row) (store.Snapshot, error) {
+	var s store.Snapshot
+	err := r.Scan(&s.Seq, &s.Version, &s.Body)
+	return s, err
+}

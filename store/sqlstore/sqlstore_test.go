@@ -1,0 +1,173 @@
+package sqlstore_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/store/sqlite"
+	"github.com/perdure/perdure/store/sqlstore"
+)
+
+const (
+	session = perdure.SessionID("session_00000000000070008000000000000001")
+	task    = perdure.TaskID("task_00000000000070008000000000000002")
+)
+
+var call = perdure.CallKey{Session: session, Call: "call_1"}
+
+// TestUnreadableRows spoils a row past the store: reading it is an error that names it, never a default (TK5).
+func TestUnreadableRows(t *testing.T) {
+	t.Parallel()
+	readTask := func(r store.Reader) error { _, err := r.Task(session, task); return err }
+	readCall := func(r store.Reader) error { _, err := r.Call(call); return err }
+	cases := []struct {
+		name  string
+		spoil string
+		read  func(store.Reader) error
+		want  string
+	}{
+		{"task state", `UPDATE task SET state = 'asleep'`, readTask, string(task) + `: its stored state "asleep" cannot be read`},
+		{"task state in a list", `UPDATE task SET state = 'asleep'`,
+			func(r store.Reader) error { _, err := r.Tasks(store.TaskFilter{}); return err }, string(task)},
+		{"task state beside its record", `UPDATE task SET state = 'failed'`, readTask, `its record says "running"`},
+		{"task record", `UPDATE task SET record = x'7b'`, readTask, string(task) + ": its stored record cannot be read"},
+		{"task record of another", `UPDATE task SET id = 'task_3'`,
+			func(r store.Reader) error { _, err := r.Task("", "task_3"); return err }, "task task_3 of " + string(session)},
+		{"call state", `UPDATE call SET state = 'lost'`, readCall, call.String() + `: its stored state "lost" cannot be read`},
+		{"call result", `UPDATE call SET result = x'7b'`, readCall, call.String() + ": its stored result cannot be read"},
+		{"delivery state", `UPDATE delivery SET state = 'running'`,
+			func(r store.Reader) error { _, err := r.Deliveries(session); return err }, string(task) + `: its stored state "running" cannot be read`},
+		{"event body", `UPDATE event SET body = x'7b'`,
+			func(r store.Reader) error { _, err := r.Events(session, 0, 0); return err }, "event 1 of " + string(session)},
+		{"event in another's place", `UPDATE event SET seq = 7`,
+			func(r store.Reader) error { _, err := r.Events(session, 0, 0); return err }, "its body says 1"},
+		{"session secret", `UPDATE session SET secret = x'00'`,
+			func(r store.Reader) error { _, err := r.Session(session); return err }, string(session) + ": its secret has 1 bytes"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			s := filled(t, dir)
+			spoil(t, dir, c.spoil)
+
+			err := s.View(context.Background(), c.read)
+
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+			if errors.Is(err, perdure.NotFound) || errors.Is(err, perdure.Storage) {
+				t.Errorf("got %v, which says that the row is missing or the disk broken", err)
+			}
+		})
+	}
+}
+
+// TestFailure has a database that fails: after that a Tx answers the first error and runs nothing more.
+func TestFailure(t *testing.T) {
+	t.Parallel()
+	cases := []struct {
+		name string
+		fail func(*sqlstore.Tx)
+	}{
+		{"of a statement", func(tx *sqlstore.Tx) { _ = tx.RemoveWorker("worker_1") }},
+		{"of a query", func(tx *sqlstore.Tx) { _, _ = tx.Workers() }},
+		{"of the clock", func(tx *sqlstore.Tx) { tx.Now() }},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			db := &failingDB{}
+			tx := sqlstore.New(context.Background(), db, sqlstore.Dialect{
+				Clock:   func(context.Context, sqlstore.DB) (time.Time, error) { return time.Time{}, errors.New("first") },
+				Explain: func(err error) error { return errors.Join(perdure.Storage, err) },
+			})
+
+			c.fail(tx)
+			ran := db.ran
+			later := tx.CreateSession(store.Session{ID: session})
+
+			if failure := tx.Failure(); !errors.Is(failure, perdure.Storage) || !strings.Contains(failure.Error(), "first") {
+				t.Errorf("got failure %v, want the first error as storage", failure)
+			}
+			if !errors.Is(later, perdure.Storage) || !strings.Contains(later.Error(), "first") {
+				t.Errorf("got %v from the next call, want the first error", later)
+			}
+			if db.ran != ran || !tx.Now().IsZero() {
+				t.Errorf("ran %d statements after the failure, now is %v", db.ran-ran, tx.Now())
+			}
+		})
+	}
+}
+
+// failingDB fails every statement, the first one with "first".
+type failingDB struct{ ran int }
+
+func (db *failingDB) fail() error {
+	db.ran++
+	if db.ran == 1 {
+		return errors.New("first")
+	}
+	return errors.New("later")
+}
+
+func (db *failingDB) ExecContext(context.Context, string, ...any) (sql.Result, error) {
+	return nil, db.fail()
+}
+func (db *failingDB) QueryContext(context.Context, string, ...any) (*sql.Rows, error) {
+	return nil, db.fail()
+}
+
+// filled opens a store with one row of each noun that has a stored form to spoil.
+func filled(t *testing.T, dir string) *sqlite.Store {
+	t.Helper()
+	s, err := sqlite.Open(context.Background(), sqlite.Config{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	err = s.InTx(context.Background(), func(tx store.Tx) error {
+		claimed := perdure.Call{Key: call, Tool: "tool", Token: "token", Class: perdure.Pure}
+		_, _, claim := tx.Claim(claimed, func(perdure.WorkerID) bool { return false })
+		_, _, create := tx.CreateTask(perdure.Task{ID: task, Session: session, Attempt: 1, State: perdure.TaskRunning})
+		return errors.Join(
+			tx.CreateSession(store.Session{ID: session}),
+			tx.Append(session, []perdure.Event{{ID: "event_1", Fact: perdure.SessionUpdated{Title: "title"}}}),
+			claim, create,
+			tx.Settle(call, "token", perdure.CallSettled, perdure.ToolResult{CallID: "call_1"}),
+			tx.AddDelivery(store.Delivery{Session: session, Task: task, Attempt: 1, State: perdure.TaskSucceeded}),
+		)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func spoil(t *testing.T, dir, statement string) {
+	t.Helper()
+	db, err := sql.Open("sqlite", filepath.Join(dir, "perdure.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, err := db.Exec(statement)
+	if err == nil {
+		if n, _ := result.RowsAffected(); n != 1 {
+			t.Errorf("%s changed %d rows, want 1", statement, n)
+		}
+	}
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+}

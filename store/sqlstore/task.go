@@ -1,0 +1,180 @@
+package sqlstore
+
+import (
+	"fmt"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/store"
+)
+
+const (
+	taskColumns = `id, session_id, state, heartbeat_us, record`
+
+	// liveStates are the states of perdure.TaskState.Live, in the words of the partial indexes of task.
+	liveStates = `state IN ('queued', 'running', 'awaiting_input')`
+
+	// taskFilter has every predicate of store.TaskFilter. A predicate before it only lets an index be used.
+	taskFilter = `($1 = '' OR session_id = $1) AND ($2 = '' OR worker_id = $2) AND ($3 = '' OR kind = $3)
+		AND ($4 = '' OR state IN ($4, $5, $6, $7, $8, $9, $10)) ORDER BY position LIMIT $11`
+)
+
+// The statements of tasks.
+const (
+	insertTask = `INSERT INTO task (id, session_id, kind, state, worker_id, attempt, heartbeat_us, record, position)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, (SELECT COALESCE(MAX(position), 0) + 1 FROM task))
+		ON CONFLICT (id) DO NOTHING`
+	selectTask    = `SELECT ` + taskColumns + ` FROM task WHERE id = $1 AND ($2 = '' OR session_id = $2)`
+	listTasks     = `SELECT ` + taskColumns + ` FROM task WHERE ` + taskFilter
+	listOwnTasks  = `SELECT ` + taskColumns + ` FROM task WHERE session_id = $1 AND ` + taskFilter
+	listLiveTasks = `SELECT ` + taskColumns + ` FROM task WHERE ` + liveStates + ` AND ` + taskFilter
+	updateTask    = `UPDATE task SET state = $2, worker_id = $3, attempt = $4, record = $5 WHERE id = $1`
+)
+
+// taskStates is the number of places for states in taskFilter: there are no more states.
+const taskStates = 7
+
+// Task returns the record.
+func (tx *Tx) Task(session perdure.SessionID, id perdure.TaskID) (perdure.Task, error) {
+	return tx.taskBy(session, id, selectTask)
+}
+
+// Tasks lists records in the order of their creation.
+func (tx *Tx) Tasks(filter store.TaskFilter) ([]perdure.Task, error) {
+	query, args := listTasks, []any{filter.Session, filter.Worker, filter.Kind}
+	live := len(filter.States) > 0
+	for _, s := range filter.States {
+		if !s.Valid() {
+			return nil, fmt.Errorf("list tasks: %w state %q", perdure.Invalid, s)
+		}
+		live = live && s.Live()
+	}
+	switch {
+	case filter.Session != "":
+		query = listOwnTasks
+	case live:
+		query = listLiveTasks
+	}
+	args = append(append(args, statePlaces(filter.States)...), orAll(filter.Limit))
+	found, err := list(tx, scanTask, query, args...)
+	if err != nil {
+		return nil, fmt.Errorf("list tasks: %w", err)
+	}
+	return found, nil
+}
+
+// statePlaces fills the places of taskFilter: each state once, then the first again; no state at all is empty places.
+func statePlaces(states []perdure.TaskState) []any {
+	places := make([]any, 0, taskStates)
+	seen := make(map[perdure.TaskState]bool, taskStates)
+	for _, s := range states {
+		if !seen[s] {
+			places = append(places, s)
+		}
+		seen[s] = true
+	}
+	var first any = ""
+	if len(places) > 0 {
+		first = places[0]
+	}
+	for len(places) < taskStates {
+		places = append(places, first)
+	}
+	return places
+}
+
+// CreateTask adds a record, or returns the one that has its id.
+func (tx *Tx) CreateTask(t perdure.Task) (stored perdure.Task, created bool, err error) {
+	if !t.State.Valid() {
+		return perdure.Task{}, false, fmt.Errorf("create task %s: %w state %q", t.ID, perdure.Invalid, t.State)
+	}
+	t, body, err := asStored(t)
+	if err != nil {
+		return perdure.Task{}, false, fmt.Errorf("create task %s: %w", t.ID, err)
+	}
+	n, err := tx.exec(insertTask, t.ID, t.Session, t.Kind, t.State, t.Worker, t.Attempt, micros(t.HeartbeatAt), body)
+	if err != nil {
+		return perdure.Task{}, false, fmt.Errorf("create task %s: %w", t.ID, err)
+	}
+	if n == 1 {
+		return t, true, nil
+	}
+	stored, err = tx.taskBy("", t.ID, selectTask)
+	if err != nil {
+		return perdure.Task{}, false, fmt.Errorf("create: %w", err)
+	}
+	return stored, false, nil
+}
+
+// UpdateTask applies one write to the locked row.
+func (tx *Tx) UpdateTask(session perdure.SessionID, id perdure.TaskID, u perdure.TaskUpdate) (perdure.TaskChange, error) {
+	t, err := tx.taskBy(session, id, selectTask+tx.dialect.RowLock)
+	if err != nil {
+		return perdure.TaskChange{}, fmt.Errorf("update: %w", err)
+	}
+	change, err := t.Update(u, tx.Now())
+	if err != nil {
+		return change, fmt.Errorf("update task %s: %w", id, err)
+	}
+	if change.Answer != perdure.Updated {
+		return change, nil
+	}
+	record, body, err := asStored(change.Task)
+	if err == nil {
+		_, err = tx.exec(updateTask, id, record.State, record.Worker, record.Attempt, body)
+	}
+	if err != nil {
+		return perdure.TaskChange{Task: t}, fmt.Errorf("update task %s: %w", id, err)
+	}
+	change.Task = record
+	return change, nil
+}
+
+func (tx *Tx) taskBy(session perdure.SessionID, id perdure.TaskID, query string) (perdure.Task, error) {
+	t, err := one(tx, scanTask, query, id, session)
+	if err != nil {
+		return perdure.Task{}, fmt.Errorf("task %s: %w", id, err)
+	}
+	return t, nil
+}
+
+// asStored returns a record as it will be read back, and its body. The body has no heartbeat_at, which is a
+// column, so that a beat is one UPDATE. Invalid: the record cannot be written as JSON.
+func asStored(t perdure.Task) (record perdure.Task, body []byte, err error) {
+	t.HeartbeatAt, t.DeadlineAt, t.CancelRequestedAt = micro(t.HeartbeatAt), micro(t.DeadlineAt), micro(t.CancelRequestedAt)
+	t.CreatedAt, t.StartedAt, t.DetachedAt = micro(t.CreatedAt), micro(t.StartedAt), micro(t.DetachedAt)
+	t.FinishedAt, t.UpdatedAt = micro(t.FinishedAt), micro(t.UpdatedAt)
+	heartbeat := t.HeartbeatAt
+	t.HeartbeatAt = moment(0)
+	if body, err = encode(t); err == nil {
+		err = decode(body, &record)
+	}
+	if err != nil {
+		return t, nil, fmt.Errorf("%w record: %w", perdure.Invalid, err)
+	}
+	record.HeartbeatAt = heartbeat
+	return record, body, nil
+}
+
+// scanTask reads a record. One that cannot be read is an error that names the row, never a default (TK5).
+func scanTask(r row) (perdure.Task, error) {
+	var id perdure.TaskID
+	var session perdure.SessionID
+	var state perdure.TaskState
+	var heartbeat int64
+	var body []byte
+	if err := r.Scan(&id, &session, &state, &heartbeat, &body); err != nil {
+		return perdure.Task{}, err
+	}
+	var t perdure.Task
+	if err := decode(body, &t); err != nil {
+		return perdure.Task{}, fmt.Errorf("task %s: its stored record cannot be read: %w", id, err)
+	}
+	if !state.Valid() || t.State != state {
+		return perdure.Task{}, fmt.Errorf("task %s: its stored state %q cannot be read, its record says %q", id, state, t.State)
+	}
+	if t.ID != id || t.Session != session {
+		return perdure.Task{}, fmt.Errorf("task %s of %s: its stored record is of task %s of %s", id, session, t.ID, t.Session)
+	}
+	t.HeartbeatAt = moment(heartbeat)
+	return t, nil
+}

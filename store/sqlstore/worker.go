@@ -1,0 +1,93 @@
+package sqlstore
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/store"
+)
+
+const workerColumns = `id, host, boot_id, pid, started_us, lease_us`
+
+// The statements of workers.
+const (
+	putWorker = `INSERT INTO worker (` + workerColumns + `) VALUES ($1, $2, $3, $4, $5, $6)
+		ON CONFLICT (id) DO UPDATE SET host = excluded.host, boot_id = excluded.boot_id, pid = excluded.pid,
+			started_us = excluded.started_us, lease_us = excluded.lease_us`
+	selectWorker    = `SELECT ` + workerColumns + ` FROM worker WHERE id = $1`
+	listWorkers     = `SELECT ` + workerColumns + ` FROM worker ORDER BY id`
+	extendLease     = `UPDATE worker SET lease_us = $2 WHERE id = $1`
+	deleteWorker    = `DELETE FROM worker WHERE id = $1`
+	stampHeartbeats = `UPDATE task SET heartbeat_us = $2 WHERE worker_id = $1 AND ` + liveStates
+	listWorkerTasks = `SELECT ` + taskColumns + ` FROM task WHERE worker_id = $1 AND ` + liveStates + ` ORDER BY position`
+)
+
+// Worker returns the row.
+func (tx *Tx) Worker(id perdure.WorkerID) (store.Worker, error) {
+	w, err := one(tx, scanWorker, selectWorker, id)
+	if err != nil {
+		return store.Worker{}, fmt.Errorf("worker %s: %w", id, err)
+	}
+	return w, nil
+}
+
+// Workers lists all rows, by id.
+func (tx *Tx) Workers() ([]store.Worker, error) {
+	found, err := list(tx, scanWorker, listWorkers)
+	if err != nil {
+		return nil, fmt.Errorf("list workers: %w", err)
+	}
+	return found, nil
+}
+
+// PutWorker adds or replaces the row.
+func (tx *Tx) PutWorker(w store.Worker) error {
+	_, err := tx.exec(putWorker, w.ID, bytesOf(w.Host), bytesOf(w.BootID), w.PID, micros(w.StartedAt), micros(w.LeaseUntil))
+	if err != nil {
+		return fmt.Errorf("put worker %s: %w", w.ID, err)
+	}
+	return nil
+}
+
+// BeatWorker moves the lease and stamps the worker's live tasks, in three statements however many they are.
+func (tx *Tx) BeatWorker(id perdure.WorkerID, lease time.Duration) (store.Beat, error) {
+	now := tx.Now()
+	n, err := tx.exec(extendLease, id, micros(now.Add(lease)))
+	if err == nil && n == 0 {
+		err = fmt.Errorf("%w: no such worker", perdure.Lost)
+	}
+	if err == nil {
+		_, err = tx.exec(stampHeartbeats, id, micros(now))
+	}
+	var beat store.Beat
+	if err == nil {
+		beat.Tasks, err = list(tx, scanTask, listWorkerTasks, id)
+	}
+	if err != nil {
+		return store.Beat{}, fmt.Errorf("beat of worker %s: %w", id, err)
+	}
+	for _, t := range beat.Tasks {
+		if t.CancelRequested() {
+			beat.Canceled = append(beat.Canceled, t.ID)
+		}
+	}
+	return beat, nil
+}
+
+// RemoveWorker hands the lease back.
+func (tx *Tx) RemoveWorker(id perdure.WorkerID) error {
+	if _, err := tx.exec(deleteWorker, id); err != nil {
+		return fmt.Errorf("remove worker %s: %w", id, err)
+	}
+	return nil
+}
+
+func scanWorker(r row) (store.Worker, error) {
+	var w store.Worker
+	var host, boot []byte
+	var started, lease int64
+	err := r.Scan(&w.ID, &host, &boot, &w.PID, &started, &lease)
+	w.Host, w.BootID, w.StartedAt, w.LeaseUntil = string(host), string(boot), moment(started), moment(lease)
+	return w, err
+}

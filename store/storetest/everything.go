@@ -1,0 +1,166 @@
+package storetest
+
+import (
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/store"
+)
+
+// everything is all that a store remembers of the things that touch writes.
+type everything struct {
+	Sessions   []store.Session
+	Snapshots  []store.Snapshot
+	Events     []perdure.Event
+	Calls      []perdure.Call
+	Tasks      []perdure.Task
+	Messages   []store.TaskMessage
+	Log        []store.LogChunk
+	Deliveries []store.Delivery
+	Files      []store.File
+	Workers    []store.Worker
+}
+
+// things are what touch writes of each noun: some that are there, which it changes, and new ones.
+type things struct {
+	session, fresh       perdure.SessionID
+	worker, freshWorker  perdure.WorkerID
+	claimed, unknown     perdure.Call
+	call                 perdure.Call
+	task, freshTask      perdure.Task
+	message              store.TaskMessage
+	events, moreOfTheOld []perdure.Event
+}
+
+// prepare fills a store with something of each noun.
+func (s *subject) prepare() things {
+	s.Helper()
+	w := things{session: s.session(), fresh: mint[perdure.SessionID](s), worker: s.hire().ID, freshWorker: mint[perdure.WorkerID](s)}
+	s.append(w.session, 3)
+	s.take(w.session, w.worker)
+	s.write(func(tx store.Tx) error {
+		return tx.PutSnapshot(w.session, store.Snapshot{Seq: 1, Version: 1, Body: []byte("old")})
+	})
+	w.claimed, w.call = s.claimed(w.session), s.newCall(w.session)
+	w.unknown = s.claimed(w.session)
+	s.settle(w.unknown, perdure.CallUnknown, text("nobody knows"))
+	w.task = s.newTask(w.session)
+	w.task.Worker = w.worker
+	s.create(w.task)
+	w.freshTask = s.newTask(w.session)
+	s.say(w.task.ID, 1)
+	w.message = store.TaskMessage{ID: mint[perdure.TaskMessageID](s), Task: w.task.ID, Direction: "outbound", Text: "new"}
+	s.output(w.task.ID, "stdout", "old output\n")
+	s.deliver(ended(w.session, "task_old", 1, perdure.TaskFailed), ended(w.session, "task_other", 1, perdure.TaskFailed))
+	s.put(w.session, "/old/file", "old")
+	s.put(w.session, "/old/gone", "old")
+	w.events, w.moreOfTheOld = s.events(2), s.events(2)
+	return w
+}
+
+// touch writes with every method of Tx.
+func (w things) touch(tx store.Tx) error {
+	next := w.unknown
+	next.State, next.Token = perdure.CallRunning, "rerun"
+	taken := w.claimed
+	taken.Token, taken.Executions = "taken", 2
+	steps := []func() error{
+		func() error { return tx.LockSession(w.session, 1) },
+		func() error { return tx.Append(w.session, w.moreOfTheOld) },
+		func() error { return tx.SaveSession(w.session, "new title", perdure.SessionActive) },
+		func() error {
+			return tx.PutSnapshot(w.session, store.Snapshot{Seq: 5, Version: 1, Body: []byte("new")})
+		},
+		func() error {
+			return tx.CreateSession(store.Session{ID: w.fresh, Title: "fresh", Status: perdure.SessionStarted, CreatedAt: moment(9)})
+		},
+		func() error { _, err := tx.TakeSession(w.fresh, w.freshWorker); return err },
+		func() error { return tx.ReleaseSession(w.fresh, 1) },
+		func() error { return tx.Append(w.fresh, w.events) },
+		func() error { _, _, err := tx.CreateTask(w.freshTask); return err },
+		func() error {
+			_, err := tx.UpdateTask(w.session, w.task.ID, perdure.TaskUpdate{Attempt: 1, Summary: "new", Execution: true})
+			return err
+		},
+		func() error { _, _, err := tx.Claim(w.call, alive); return err },
+		func() error { return tx.TakeCall(w.claimed, taken) },
+		func() error { return tx.Settle(taken.Key, taken.Token, perdure.CallSettled, text("done")) },
+		func() error { return tx.ResolveCall(next, "operator") },
+		func() error { return tx.AddTaskMessage(w.message) },
+		func() error { _, err := tx.AppendLog(w.task.ID, 1, "stderr", []byte("new output\n")); return err },
+		func() error { return tx.AddDelivery(ended(w.session, w.task.ID, 1, perdure.TaskSucceeded)) },
+		func() error { _, err := tx.ClaimDeliveries(w.session, []perdure.TaskID{"task_old"}); return err },
+		func() error {
+			_, err := tx.PutFile(w.session, store.File{Path: "/new/file", Content: []byte("new")})
+			return err
+		},
+		func() error {
+			_, err := tx.PutFile(w.session, store.File{Path: "/old/file", Content: []byte("new")})
+			return err
+		},
+		func() error { _, err := tx.RemoveFile(w.session, "/old/gone"); return err },
+		func() error { return tx.PutWorker(store.Worker{ID: w.freshWorker, Host: "fresh"}) },
+		func() error { _, err := tx.BeatWorker(w.worker, time.Minute); return err },
+		func() error { return tx.RemoveWorker(w.freshWorker) },
+	}
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// look reads with every method of Reader.
+func (w things) look(r store.Reader) (found everything, err error) {
+	sessions := []perdure.SessionID{w.session, w.fresh}
+	steps := []func() error{
+		func() error { found.Sessions, err = r.Sessions(store.SessionFilter{}); return err },
+		func() error { found.Calls, err = r.Calls(store.CallFilter{}); return err },
+		func() error { found.Tasks, err = r.Tasks(store.TaskFilter{}); return err },
+		func() error { found.Messages, err = r.TaskMessages(w.task.ID, "", 0); return err },
+		func() error { found.Log, _, err = r.ReadLog(w.task.ID, 0, 1000); return err },
+		func() error { found.Deliveries, err = r.Deliveries(""); return err },
+		func() error { found.Workers, err = r.Workers(); return err },
+		func() error {
+			snapshot, err := r.Snapshot(w.session)
+			found.Snapshots = append(found.Snapshots, snapshot)
+			return err
+		},
+	}
+	for _, id := range sessions {
+		steps = append(steps,
+			func() error {
+				events, err := r.Events(id, 0, 0)
+				found.Events = append(found.Events, events...)
+				return err
+			},
+			func() error {
+				files, err := r.Files(id, "/", true)
+				for i, f := range files {
+					if files[i], err = r.File(id, f.Path); err != nil {
+						return err
+					}
+				}
+				found.Files = append(found.Files, files...)
+				return err
+			},
+		)
+	}
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return everything{}, err
+		}
+	}
+	return found, nil
+}
+
+// all returns what the store holds of the things.
+func (s *subject) all(w things) (found everything) {
+	s.Helper()
+	s.read(func(r store.Reader) (err error) {
+		found, err = w.look(r)
+		return err
+	})
+	return found
+}

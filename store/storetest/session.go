@@ -1,0 +1,304 @@
+package storetest
+
+import (
+	"slices"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/store"
+)
+
+func sessionLaws() []law {
+	return []law{
+		{"creates_once", createSessionOnce},
+		{"begins_at_zero", sessionBeginsAtZero},
+		{"keeps_hostile_titles", hostileTitles},
+		{"is_unknown_until_created", unknownSession},
+		{"take_bumps_the_epoch", takeBumpsEpoch},
+		{"take_counts_take_ups_without_an_event", takeCounts},
+		{"take_gives_every_taker_another_epoch", takeRace},
+		{"refuses_an_old_epoch", oldEpoch},
+		{"release_clears_the_driver_and_notes_what_it_saw", releaseClears},
+		{"lists_newest_first", listNewestFirst},
+		{"lists_what_is_driven", listUnrested},
+		{"saves_title_and_status", saveSession},
+		{"replaces_the_snapshot", replaceSnapshot},
+		{"survives_reopening", sessionSurvives},
+	}
+}
+
+// row returns a session's row.
+func (s *subject) row(id perdure.SessionID) store.Session {
+	s.Helper()
+	var row store.Session
+	s.read(func(r store.Reader) (err error) {
+		row, err = r.Session(id)
+		return err
+	})
+	return row
+}
+
+// take makes a worker the driver.
+func (s *subject) take(id perdure.SessionID, worker perdure.WorkerID) store.Session {
+	s.Helper()
+	var row store.Session
+	s.write(func(tx store.Tx) (err error) {
+		row, err = tx.TakeSession(id, worker)
+		return err
+	})
+	return row
+}
+
+func createSessionOnce(s *subject) {
+	want := s.newSession()
+	again := want
+	again.Title = "another"
+
+	s.write(func(tx store.Tx) error { return tx.CreateSession(want) })
+
+	s.refused(perdure.Conflict, func(tx store.Tx) error { return tx.CreateSession(again) })
+	s.same("row", s.row(want.ID), want)
+}
+
+func sessionBeginsAtZero(s *subject) {
+	given := filled[store.Session]()
+	given.ID = mint[perdure.SessionID](s)
+	given.CreatedAt = given.CreatedAt.Add(999).In(time.FixedZone("west", -3600))
+	want := store.Session{
+		ID: given.ID, Title: given.Title, Status: given.Status, Secret: given.Secret,
+		CreatedAt: given.CreatedAt.Truncate(time.Microsecond).UTC(), UpdatedAt: given.UpdatedAt,
+	}
+
+	s.write(func(tx store.Tx) error { return tx.CreateSession(given) })
+
+	s.same("row", s.row(given.ID), want)
+}
+
+func hostileTitles(s *subject) {
+	for _, text := range hostile() {
+		created, saved := s.newSession(), s.session()
+		created.Title = text
+
+		s.write(func(tx store.Tx) error { return tx.CreateSession(created) })
+		s.write(func(tx store.Tx) error { return tx.SaveSession(saved, text, perdure.SessionIdle) })
+
+		s.same("created title", s.row(created.ID).Title, text)
+		s.same("saved title", s.row(saved).Title, text)
+	}
+}
+
+func unknownSession(s *subject) {
+	s.session()
+	id := mint[perdure.SessionID](s)
+
+	s.unknown(func(r store.Reader) error { _, err := r.Session(id); return err })
+	s.refused(perdure.NotFound, func(tx store.Tx) error { _, err := tx.TakeSession(id, "worker_1"); return err })
+	s.refused(perdure.NotFound, func(tx store.Tx) error { return tx.LockSession(id, 0) })
+	s.refused(perdure.NotFound, func(tx store.Tx) error { return tx.ReleaseSession(id, 0) })
+	s.refused(perdure.NotFound, func(tx store.Tx) error { return tx.SaveSession(id, "title", perdure.SessionIdle) })
+}
+
+func takeBumpsEpoch(s *subject) {
+	id, other := s.session(), s.session()
+	worker := mint[perdure.WorkerID](s)
+	s.append(id, 2)
+	want := s.row(id)
+
+	for epoch := int64(1); epoch <= 3; epoch++ {
+		s.append(id, 1)
+		got := s.take(id, worker)
+
+		want.Epoch, want.Worker, want.LastSeq, want.TakenSeq = epoch, worker, 2+epoch, 2+epoch
+		s.same("answer", got, want)
+		s.same("row", s.row(id), want)
+	}
+	s.same("epoch of another", s.row(other).Epoch, int64(0))
+}
+
+func takeCounts(s *subject) {
+	id, fresh := s.session(), s.session()
+	worker := mint[perdure.WorkerID](s)
+	s.append(id, 1)
+	var got []int
+	take := func() { got = append(got, s.take(id, worker).TakeUps) }
+
+	take()
+	take()
+	s.write(func(tx store.Tx) error { return tx.ReleaseSession(id, 2) })
+	take()
+	s.append(id, 1)
+	take()
+	take()
+	s.append(id, 1)
+	s.write(func(tx store.Tx) error { return tx.ReleaseSession(id, 5) }) // it has seen the event
+	take()
+
+	s.same("take-ups", got, []int{0, 1, 2, 0, 1, 2})
+	s.same("first taking of an empty journal", s.take(fresh, worker).TakeUps, 0)
+	s.same("second taking of an empty journal", s.take(fresh, worker).TakeUps, 1)
+}
+
+func takeRace(s *subject) {
+	id := s.session()
+	epochs := make([]int64, crowd)
+
+	s.together(crowd, func(i int) error {
+		return s.InTx(s.ctx, func(tx store.Tx) error {
+			row, err := tx.TakeSession(id, mint[perdure.WorkerID](s))
+			epochs[i] = row.Epoch
+			return err
+		})
+	})
+
+	slices.Sort(epochs)
+	for i, epoch := range epochs {
+		s.same("epoch", epoch, int64(i+1))
+	}
+}
+
+func oldEpoch(s *subject) {
+	id := s.session()
+	worker := mint[perdure.WorkerID](s)
+	s.take(id, worker)
+	s.take(id, worker)
+	want := s.row(id)
+
+	for _, epoch := range []int64{0, 1, 3, -1} {
+		s.refused(perdure.Lost, func(tx store.Tx) error { return tx.LockSession(id, epoch) })
+		s.refused(perdure.Lost, func(tx store.Tx) error { return tx.ReleaseSession(id, epoch) })
+	}
+
+	s.same("row", s.row(id), want)
+	s.write(func(tx store.Tx) error { return tx.LockSession(id, 2) })
+	s.same("row after the lock", s.row(id), want)
+}
+
+func releaseClears(s *subject) {
+	id := s.session()
+	s.append(id, 1)
+	s.take(id, mint[perdure.WorkerID](s))
+	s.append(id, 2)
+	want := s.row(id)
+	s.same("unread while it is driven", want.Unread(), true)
+	want.Worker, want.TakenSeq = "", 3
+
+	for range 2 { // again does nothing
+		s.write(func(tx store.Tx) error { return tx.ReleaseSession(id, 1) })
+
+		s.same("row", s.row(id), want)
+	}
+
+	s.same("unread", want.Unread(), false)
+	s.append(id, 1)
+	s.same("unread after an event", s.row(id).Unread(), true)
+}
+
+// listed returns the ids of a list of sessions.
+func (s *subject) listed(filter store.SessionFilter) []perdure.SessionID {
+	s.Helper()
+	var ids []perdure.SessionID
+	s.read(func(r store.Reader) error {
+		rows, err := r.Sessions(filter)
+		for _, row := range rows {
+			ids = append(ids, row.ID)
+		}
+		return err
+	})
+	return ids
+}
+
+func listNewestFirst(s *subject) {
+	var rows []store.Session
+	for _, n := range []int{5, 9, 5, 1} {
+		row := s.newSession()
+		row.CreatedAt = moment(n)
+		rows = append(rows, row)
+		s.write(func(tx store.Tx) error { return tx.CreateSession(row) })
+	}
+	s.append(rows[3].ID, 1) // what happens later moves nothing
+	want := []perdure.SessionID{rows[1].ID, rows[2].ID, rows[0].ID, rows[3].ID}
+
+	s.same("all", s.listed(store.SessionFilter{}), want)
+	s.same("two", s.listed(store.SessionFilter{Limit: 2}), want[:2])
+	s.same("more than there are", s.listed(store.SessionFilter{Limit: 9}), want)
+	s.read(func(r store.Reader) error {
+		got, err := r.Sessions(store.SessionFilter{Limit: 1})
+		s.same("row", got, []store.Session{rows[1]})
+		return err
+	})
+}
+
+func listUnrested(s *subject) {
+	driven, rested, never := s.session(), s.session(), s.session()
+	worker := mint[perdure.WorkerID](s)
+	s.take(driven, worker)
+	s.take(rested, worker)
+	s.write(func(tx store.Tx) error { return tx.ReleaseSession(rested, 1) })
+
+	s.same("unrested", s.listed(store.SessionFilter{Unrested: true}), []perdure.SessionID{driven})
+	s.same("all", s.listed(store.SessionFilter{}), []perdure.SessionID{never, rested, driven})
+
+	s.take(rested, worker)
+	s.same("one of two", s.listed(store.SessionFilter{Unrested: true, Limit: 1}), []perdure.SessionID{rested})
+}
+
+func saveSession(s *subject) {
+	id := s.session()
+	s.append(id, 1)
+	s.take(id, mint[perdure.WorkerID](s))
+	want := s.row(id)
+	want.Title, want.Status = "another title", perdure.SessionActive
+
+	s.write(func(tx store.Tx) error {
+		want.UpdatedAt = tx.Now()
+		return tx.SaveSession(id, want.Title, want.Status)
+	})
+
+	s.same("row", s.row(id), want)
+}
+
+func replaceSnapshot(s *subject) {
+	id, other := s.session(), s.session()
+	snapshot := func() (got store.Snapshot) {
+		s.Helper()
+		s.read(func(r store.Reader) (err error) {
+			got, err = r.Snapshot(id)
+			return err
+		})
+		return got
+	}
+	s.unknown(func(r store.Reader) error { _, err := r.Snapshot(id); return err })
+
+	for n, body := range []string{"first \x00\xff", "", "third"} {
+		want := store.Snapshot{Seq: int64(10 - n), Version: n + 1, Body: []byte(body)}
+		given := store.Snapshot{Seq: want.Seq, Version: want.Version, Body: []byte(body)}
+		s.write(func(tx store.Tx) error { return tx.PutSnapshot(id, given) })
+		scribble(given, snapshot())
+
+		s.same("snapshot", snapshot(), want)
+	}
+	s.unknown(func(r store.Reader) error { _, err := r.Snapshot(other); return err })
+}
+
+func sessionSurvives(s *subject) {
+	driven, rested := s.session(), s.session()
+	worker := mint[perdure.WorkerID](s)
+	s.append(driven, 1)
+	s.take(driven, worker)
+	s.take(driven, worker)
+	s.write(func(tx store.Tx) error {
+		return tx.PutSnapshot(driven, store.Snapshot{Seq: 1, Version: 2, Body: []byte("fold")})
+	})
+	want := []store.Session{s.row(driven), s.row(rested)}
+
+	s.reopen()
+
+	s.same("rows", []store.Session{s.row(driven), s.row(rested)}, want)
+	s.same("unrested", s.listed(store.SessionFilter{Unrested: true}), []perdure.SessionID{driven})
+	s.read(func(r store.Reader) error {
+		got, err := r.Snapshot(driven)
+		s.same("snapshot", got, store.Snapshot{Seq: 1, Version: 2, Body: []byte("fold")})
+		return err
+	})
+	s.same("take-ups", s.take(driven, worker).TakeUps, 2)
+}

@@ -1,0 +1,223 @@
+package storetest
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/store"
+)
+
+func workerLaws() []law {
+	return []law{
+		{"keeps_every_field", workerFields},
+		{"replaces_the_row", replaceWorker},
+		{"lists_by_id", listWorkers},
+		{"is_unknown_until_put", unknownWorker},
+		{"beat_moves_the_lease", beatMovesLease},
+		{"beat_of_a_removed_worker_is_lost", beatLost},
+		{"beat_stamps_its_live_tasks_and_nothing_else", beatStamps},
+		{"beat_tells_what_is_canceled", beatCanceled},
+		{"remove_again_does_nothing", removeWorker},
+		{"survives_reopening", workerSurvives},
+	}
+}
+
+// newWorker returns the row of a worker whose lease has run out.
+func (s *subject) newWorker() store.Worker {
+	w := filled[store.Worker]()
+	w.ID = mint[perdure.WorkerID](s)
+	return w
+}
+
+// hire adds a worker.
+func (s *subject) hire() store.Worker {
+	s.Helper()
+	w := s.newWorker()
+	s.write(func(tx store.Tx) error { return tx.PutWorker(w) })
+	return w
+}
+
+// worker returns a row.
+func (s *subject) worker(id perdure.WorkerID) (w store.Worker) {
+	s.Helper()
+	s.read(func(r store.Reader) (err error) {
+		w, err = r.Worker(id)
+		return err
+	})
+	return w
+}
+
+// beat renews a lease and returns what the worker learns, with the moment.
+func (s *subject) beat(id perdure.WorkerID, lease time.Duration) (beat store.Beat, now time.Time) {
+	s.Helper()
+	s.write(func(tx store.Tx) (err error) {
+		now = tx.Now()
+		beat, err = tx.BeatWorker(id, lease)
+		return err
+	})
+	return beat, now
+}
+
+func workerFields(s *subject) {
+	want := s.newWorker()
+	given := want
+	given.LeaseUntil = want.LeaseUntil.Add(999).In(time.FixedZone("east", 5*3600))
+
+	s.write(func(tx store.Tx) error { return tx.PutWorker(given) })
+
+	s.same("row", s.worker(want.ID), want)
+}
+
+func replaceWorker(s *subject) {
+	for i, text := range hostile() {
+		w := s.newWorker()
+		s.write(func(tx store.Tx) error { return tx.PutWorker(store.Worker{ID: w.ID}) })
+		w.Host, w.BootID, w.PID = text, text, i
+
+		s.write(func(tx store.Tx) error { return tx.PutWorker(w) })
+
+		s.same("row", s.worker(w.ID), w)
+	}
+}
+
+func listWorkers(s *subject) {
+	var want []store.Worker
+	for i := range 3 {
+		w := s.newWorker()
+		w.ID = perdure.WorkerID(fmt.Sprintf("worker_%d", i))
+		want = append(want, w)
+	}
+	s.write(func(tx store.Tx) error {
+		for _, i := range []int{1, 2, 0} {
+			if err := tx.PutWorker(want[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+
+	s.read(func(r store.Reader) error {
+		got, err := r.Workers()
+		s.same("rows", got, want)
+		return err
+	})
+}
+
+func unknownWorker(s *subject) {
+	s.hire()
+	id := mint[perdure.WorkerID](s)
+
+	s.unknown(func(r store.Reader) error { _, err := r.Worker(id); return err })
+}
+
+func beatMovesLease(s *subject) {
+	want, other := s.hire(), s.hire()
+	for _, lease := range []time.Duration{10 * time.Second, time.Microsecond, time.Hour} {
+		beat, now := s.beat(want.ID, lease)
+
+		want.LeaseUntil = now.Add(lease)
+		s.same("beat", beat, store.Beat{})
+		s.same("row", s.worker(want.ID), want)
+	}
+	s.same("row of another", s.worker(other.ID), other)
+}
+
+func beatLost(s *subject) {
+	removed, never := s.hire().ID, mint[perdure.WorkerID](s)
+	t := s.newTask(s.session())
+	t.Worker = removed
+	s.create(t)
+	s.write(func(tx store.Tx) error { return tx.RemoveWorker(removed) })
+
+	for _, id := range []perdure.WorkerID{removed, never} {
+		s.refused(perdure.Lost, func(tx store.Tx) error { _, err := tx.BeatWorker(id, time.Minute); return err })
+		s.unknown(func(r store.Reader) error { _, err := r.Worker(id); return err })
+	}
+
+	s.same("record", s.task(t.ID), t)
+}
+
+func beatStamps(s *subject) {
+	mine, other := s.hire(), s.hire()
+	session := s.session()
+	s.append(session, 2)
+	row := s.row(session)
+	states := []perdure.TaskState{
+		perdure.TaskQueued, perdure.TaskRunning, perdure.TaskAwaitingInput, perdure.TaskSucceeded,
+		perdure.TaskFailed, perdure.TaskCanceled, perdure.TaskUnknown,
+	}
+	var want, stamped []perdure.Task
+	for i, worker := range []perdure.WorkerID{mine.ID, other.ID, ""} {
+		for k, state := range states {
+			t := s.newTask(session)
+			t.ID = perdure.TaskID(fmt.Sprintf("task_%d%d", i, 9-k)) // ids go down: order is that of creation
+			t.Worker, t.State, t.HeartbeatAt = worker, state, moment(5)
+			want = append(want, s.create(t))
+		}
+	}
+
+	beat, now := s.beat(mine.ID, time.Minute)
+
+	for i := range want {
+		if want[i].Worker == mine.ID && want[i].State.Live() {
+			want[i].HeartbeatAt = now
+			stamped = append(stamped, want[i])
+		}
+		s.same("record", s.task(want[i].ID), want[i])
+	}
+	s.same("beat", beat, store.Beat{Tasks: stamped})
+	s.same("row of the session", s.row(session), row)
+	s.checkSeqs(session, 2)
+}
+
+func beatCanceled(s *subject) {
+	worker := s.hire().ID
+	session := s.session()
+	var ids []perdure.TaskID
+	for range 4 {
+		t := s.newTask(session)
+		t.Worker = worker
+		ids = append(ids, s.create(t).ID)
+	}
+	for _, i := range []int{3, 1, 2} {
+		s.update(perdure.Task{ID: ids[i]}, perdure.TaskUpdate{Attempt: 1, Cancel: &perdure.CancelRequest{At: moment(9), By: "user"}})
+	}
+	s.update(perdure.Task{ID: ids[2]}, perdure.TaskUpdate{Attempt: 1, State: perdure.TaskCanceled})
+
+	beat, _ := s.beat(worker, time.Minute)
+
+	s.same("canceled", beat.Canceled, []perdure.TaskID{ids[1], ids[3]})
+	var live []perdure.TaskID
+	for _, t := range beat.Tasks {
+		live = append(live, t.ID)
+	}
+	s.same("live", live, []perdure.TaskID{ids[0], ids[1], ids[3]})
+}
+
+func removeWorker(s *subject) {
+	one, other := s.hire(), s.hire()
+
+	for range 2 {
+		s.write(func(tx store.Tx) error { return tx.RemoveWorker(one.ID) })
+		s.unknown(func(r store.Reader) error { _, err := r.Worker(one.ID); return err })
+	}
+
+	s.same("row of another", s.worker(other.ID), other)
+	s.write(func(tx store.Tx) error { return tx.PutWorker(one) })
+	s.same("row once it is back", s.worker(one.ID), one)
+}
+
+func workerSurvives(s *subject) {
+	worker := s.hire()
+	t := s.newTask(s.session())
+	t.Worker = worker.ID
+	s.create(t)
+	s.beat(worker.ID, time.Minute)
+	wantWorker, wantTask := s.worker(worker.ID), s.task(t.ID)
+
+	s.reopen()
+
+	s.same("row", s.worker(worker.ID), wantWorker)
+	s.same("record", s.task(t.ID), wantTask)
+}

@@ -1,0 +1,87 @@
+package store
+
+import (
+	"time"
+
+	"github.com/perdure/perdure"
+)
+
+// TaskFilter narrows a list of tasks. The zero value lists all of them.
+type TaskFilter struct {
+	Session perdure.SessionID   // empty: every session
+	States  []perdure.TaskState // empty: every state
+	Worker  perdure.WorkerID    // empty: every worker
+	Kind    perdure.TaskKind    // empty: every kind
+	Limit   int                 // 0: no limit
+}
+
+// TaskMessage is a word between a session and its task (TK11).
+type TaskMessage struct {
+	ID        perdure.TaskMessageID `json:"id"`
+	Task      perdure.TaskID        `json:"task_id"`
+	Direction string                `json:"direction"` // inbound: session to task; outbound: task to session
+	Text      string                `json:"text,omitempty"`
+	Data      []byte                `json:"data,omitempty"` // JSON
+	InReplyTo perdure.RequestID     `json:"in_reply_to,omitempty"`
+	CreatedAt time.Time             `json:"created_at"`
+}
+
+// Delivery is an outbox row: the end of a task that has to come home (DL1).
+type Delivery struct {
+	Session perdure.SessionID
+	Task    perdure.TaskID
+	Attempt int
+	State   perdure.TaskState // the terminal state that it tells
+	Settled time.Time         // when it was added
+	Claimed bool              // it came home: injected, read or drained
+}
+
+// MaxLogChunkBytes bounds a chunk of a log: longer output is several chunks (BG13).
+const MaxLogChunkBytes = 64 << 10
+
+// LogChunk is a piece of a task's output.
+type LogChunk struct {
+	Offset  int64 // of its first byte in the whole log, from the first attempt on (BG13)
+	Stream  string
+	Attempt int
+	At      time.Time
+	Bytes   []byte
+}
+
+// TaskReader reads tasks, their messages, their deliveries and their output.
+type TaskReader interface {
+	// Task returns the record. NotFound: no such task in this session; an empty session asks for any.
+	Task(session perdure.SessionID, id perdure.TaskID) (perdure.Task, error)
+	// Tasks lists records in the order of their creation. Invalid: the filter names a state that is none.
+	Tasks(filter TaskFilter) ([]perdure.Task, error)
+	// TaskMessages returns up to limit messages of a task after one, in the order they were added; limit 0
+	// means all of them. An empty or unknown after means from the first on.
+	TaskMessages(id perdure.TaskID, after perdure.TaskMessageID, limit int) ([]TaskMessage, error)
+	// Deliveries returns the outbox rows of a session that are not claimed, in the order they were added.
+	// An empty session lists those of all.
+	Deliveries(session perdure.SessionID) ([]Delivery, error)
+	// ReadLog returns chunks from byte offset on, at most max bytes; the first is cut to start at offset.
+	// end is the length of the log. No chunks at offset >= end. NotFound: no such task.
+	ReadLog(id perdure.TaskID, offset int64, max int) (chunks []LogChunk, end int64, err error)
+}
+
+// TaskWriter writes tasks.
+type TaskWriter interface {
+	// CreateTask adds a record. A task with this id that exists is returned unchanged, with created false (TK9).
+	// Moments are cut to microseconds. Invalid: its state is none (TK5), or it cannot be written as JSON.
+	CreateTask(t perdure.Task) (stored perdure.Task, created bool, err error)
+	// UpdateTask applies one write by perdure.Task.Update to the locked row. NotFound: no such task in
+	// this session; an empty session means any. Conflict: a forbidden step. An answer that is not Updated
+	// changed nothing, and neither did an error.
+	UpdateTask(session perdure.SessionID, id perdure.TaskID, u perdure.TaskUpdate) (perdure.TaskChange, error)
+	// AddTaskMessage adds a message. Conflict: its id exists.
+	AddTaskMessage(m TaskMessage) error
+	// AddDelivery adds an outbox row; the same (task, attempt, state) again does nothing, also when it was
+	// claimed meanwhile. Invalid: its state is not terminal.
+	AddDelivery(d Delivery) error
+	// ClaimDeliveries marks the session's unclaimed rows of the tasks as come home and returns how many there were.
+	ClaimDeliveries(session perdure.SessionID, tasks []perdure.TaskID) (int, error)
+	// AppendLog adds output under the task's attempt and returns the offset of its first byte.
+	// Lost: another attempt has the task. NotFound: no such task. An empty write answers the present end.
+	AppendLog(id perdure.TaskID, attempt int, stream string, p []byte) (int64, error)
+}
