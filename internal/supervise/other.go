@@ -1,0 +1,29 @@
+//go:build !linux
+
+package supervise
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"syscall"
+)
+
+const selfProgram = ""
+
+// Entry is for the first line of main; on this system nothing can be supervised, and it returns.
+func Entry() { entered.Store(true) }
+
+// bootAndNamespace refuses, and with it New: the rest of this file is never called.
+func bootAndNamespace() (string, string, error) { return "", "", missing() }
+
+func missing() error {
+	return fmt.Errorf("%w: it needs Linux, for child subreapers and /proc, and this is %s", Unsupported, runtime.GOOS)
+}
+
+func processAlive(int, uint64) bool                   { return false }
+func signalProcess(int, uint64, syscall.Signal) error { return missing() }
+func killRemains(context.Context, Record) error       { return missing() }
+func launch(string, string) (int, error)              { return 0, missing() }
+func reapChild(int) (bool, int)                       { return true, -1 }
+func killChild(int) error                             { return missing() }

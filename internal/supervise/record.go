@@ -1,0 +1,97 @@
+package supervise
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"time"
+)
+
+// version is the newest version of the files that this code writes and reads. A newer binary reads all older ones.
+const version = 1
+
+// Record says which processes a run consists of. A process is ours only where host, boot, pid namespace, pid and start
+// time are all equal (RC20).
+type Record struct {
+	Version          int       `json:"version"`
+	Host             string    `json:"host"`
+	BootID           string    `json:"boot_id"`
+	PIDNamespace     string    `json:"pid_namespace"`
+	PID              int       `json:"pid"`                // the supervisor, which is also the session of its children
+	StartTime        uint64    `json:"start_time"`         // of the supervisor, in clock ticks since boot
+	CommandPID       int       `json:"command_pid"`        // also its process group; zero until it is up
+	CommandStartTime uint64    `json:"command_start_time"` // in clock ticks since boot
+	Program          string    `json:"program"`            // the first argument, for people
+	StartedAt        time.Time `json:"started_at"`
+}
+
+// Exit says how a run ended.
+type Exit struct {
+	Version int `json:"version"`
+	// Code is the exit status; 128 plus Signal where a signal ended the command; 126 or 127 where it could not be
+	// executed, and then Error says why.
+	Code   int    `json:"code"`
+	Signal int    `json:"signal"`          // the signal that ended the command, or zero
+	Error  string `json:"error,omitempty"` // why the command did not run at all
+	// TimedOut: Command.Timeout ended it.
+	TimedOut bool `json:"timed_out"`
+	// Cancelled: a stop was requested before the command's first process had ended. Its result may be real all the same.
+	Cancelled bool      `json:"cancelled"`
+	StartedAt time.Time `json:"started_at"`
+	EndedAt   time.Time `json:"ended_at"`
+	// OutputBytes is the payload in the output file, DroppedBytes what was read and not kept, because of
+	// Command.OutputMaxBytes or for the reason in OutputError.
+	OutputBytes  int64  `json:"output_bytes"`
+	DroppedBytes int64  `json:"dropped_bytes"`
+	OutputError  string `json:"output_error,omitempty"`
+	// TreeGone: no process of the command was left when this was written. It is true in every exit record.
+	TreeGone bool `json:"tree_gone"`
+}
+
+// readRecord returns an error of kind fs.ErrNotExist where there is none, Corrupt where it cannot be believed.
+func readRecord(dir string) (Record, error) { return readRecordFile(filepath.Join(dir, recordName)) }
+
+func readRecordFile(path string) (Record, error) {
+	var rec Record
+	if err := readJSON(path, &rec); err != nil {
+		return Record{}, err
+	}
+	if err := checkVersion(path, rec.Version); err != nil {
+		return Record{}, err
+	}
+	if rec.Host == "" || rec.BootID == "" || rec.PID <= 1 || rec.StartTime == 0 {
+		return Record{}, fmt.Errorf("%w: %s names no process", Corrupt, path)
+	}
+	return rec, nil
+}
+
+// readExit returns false where there is no exit record yet.
+func readExit(dir string) (Exit, bool, error) {
+	path := filepath.Join(dir, exitName)
+	var e Exit
+	err := readJSON(path, &e)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Exit{}, false, nil
+	}
+	if err != nil {
+		return Exit{}, false, err
+	}
+	if err := checkVersion(path, e.Version); err != nil {
+		return Exit{}, false, err
+	}
+	if e.EndedAt.IsZero() || e.OutputBytes < 0 || !e.TreeGone {
+		return Exit{}, false, fmt.Errorf("%w: %s tells of no end", Corrupt, path)
+	}
+	return e, true, nil
+}
+
+func checkVersion(path string, got int) error {
+	if got < 1 {
+		return fmt.Errorf("%w: %s has no version", Corrupt, path)
+	}
+	if got > version {
+		return fmt.Errorf("%w: %s has version %d, this program knows %d: use the newer program", Corrupt, path, got, version)
+	}
+	return nil
+}

@@ -1,0 +1,116 @@
+package supervise
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// localRun is a run of Local. It holds nothing open.
+type localRun struct {
+	local *Local
+	dir   string
+	rec   Record
+}
+
+var _ Run = (*localRun)(nil)
+
+// Follow implements Run.
+func (r *localRun) Follow(ctx context.Context, from int64, emit func(Chunk) error) (Exit, error) {
+	if from < 0 {
+		return Exit{}, fmt.Errorf("follow %s: negative offset %d", r.dir, from)
+	}
+	frames, err := openFrames(r.dir)
+	if err != nil {
+		return Exit{}, fmt.Errorf("follow %s: %w", r.dir, err)
+	}
+	defer frames.Close()
+	f := follower{run: r, frames: frames, from: from, emit: emit}
+	e, err := f.follow(ctx)
+	if err != nil {
+		return Exit{}, fmt.Errorf("follow %s: %w", r.dir, err)
+	}
+	r.linger(ctx)
+	return e, nil
+}
+
+// Stop implements Run.
+func (r *localRun) Stop(ctx context.Context, grace time.Duration) error {
+	_, ended, err := r.end()
+	if err == nil && !ended {
+		if err = r.requestStop(grace); err == nil {
+			err = r.awaitEnd(ctx)
+		}
+	}
+	if errors.Is(err, Vanished) {
+		err = errors.Join(err, r.local.kill(ctx, r.dir))
+	}
+	if err != nil {
+		return fmt.Errorf("stop %s: %w", r.dir, err)
+	}
+	r.linger(ctx)
+	return nil
+}
+
+// Record implements Run.
+func (r *localRun) Record() Record { return r.rec }
+
+// requestStop writes the request, unless an earlier one ends sooner, and wakes the supervisor. That the signal may be
+// lost is no matter: the supervisor also looks for the file.
+func (r *localRun) requestStop(grace time.Duration) error {
+	req := stopFile{GraceMS: toMS(grace), RequestedAt: time.Now().UTC()}
+	var old stopFile
+	err := readJSON(filepath.Join(r.dir, stopName), &old)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, Corrupt) {
+		return err
+	}
+	if err != nil || req.due().Before(old.due()) {
+		if err := replaceJSON(r.dir, stopName, req); err != nil {
+			return err
+		}
+	}
+	return signalProcess(r.rec.PID, r.rec.StartTime, syscall.SIGTERM)
+}
+
+// awaitEnd waits for the exit record.
+func (r *localRun) awaitEnd(ctx context.Context) error {
+	var p pace
+	for {
+		_, ended, err := r.end()
+		if ended || err != nil {
+			return err
+		}
+		if err := p.next(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// end returns the exit record, or false while the supervisor lives and has written none, or Vanished.
+func (r *localRun) end() (Exit, bool, error) {
+	e, ended, err := readExit(r.dir)
+	if ended || err != nil || r.local.alive(r.rec) {
+		return e, ended, err
+	}
+	// It may have written the record and left between our two looks.
+	if e, ended, err = readExit(r.dir); !ended && err == nil {
+		err = Vanished
+	}
+	return e, ended, err
+}
+
+// linger waits until the supervisor, which has nothing more to do, is no process any more.
+func (r *localRun) linger(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, lingerWait)
+	defer cancel()
+	for r.local.alive(r.rec) {
+		if pause(ctx, time.Millisecond) != nil {
+			break
+		}
+	}
+	r.local.reap()
+}

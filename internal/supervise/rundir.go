@@ -1,0 +1,176 @@
+package supervise
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// The files of a run directory; the package comment says what they are for.
+const (
+	ticketName  = "ticket"
+	startedName = "started"
+	revokedName = "revoked"
+	commandName = "command"
+	recordName  = "record"
+	outputName  = "output"
+	stopName    = "stop"
+	exitName    = "exit"
+	stderrName  = "supervisor.err"
+)
+
+const ticketText = "Renamed to started: the command runs. Renamed to revoked: it never will.\n"
+
+// maxFileBytes bounds what is read of a file that should be small; Linux bounds argv and environment far below it.
+const maxFileBytes = 64 << 20
+
+// prepare makes dir with its ticket and syncs both.
+func prepare(dir string) error {
+	made, err := makeDirs(dir)
+	if err != nil {
+		return err
+	}
+	switch state, err := ticketState(dir); {
+	case err != nil:
+		return err
+	case state != "" && state != ticketName:
+		return fmt.Errorf("%w: it is %s", Spent, state)
+	}
+	// Again for a ticket that is there already: its first maker may have died before the sync.
+	f, err := os.OpenFile(filepath.Join(dir, ticketName), os.O_WRONLY|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(ticketText)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	for _, d := range append(made, dir, filepath.Dir(dir)) {
+		if err := syncDir(d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// makeDirs makes dir and what is missing above it, and returns the folders that got a new entry.
+func makeDirs(dir string) ([]string, error) {
+	var grown []string
+	for d := dir; ; d = filepath.Dir(d) {
+		if _, err := os.Stat(d); !errors.Is(err, fs.ErrNotExist) || d == filepath.Dir(d) {
+			break
+		}
+		grown = append(grown, filepath.Dir(d))
+	}
+	return grown, os.MkdirAll(dir, 0o700)
+}
+
+// ticketState returns the name under which the ticket of dir stands now, or "" where there is none.
+func ticketState(dir string) (string, error) {
+	// started and revoked never change again; so a look at them before and after ticket cannot miss a rename.
+	for _, name := range []string{startedName, revokedName, ticketName, startedName, revokedName} {
+		st, err := os.Stat(filepath.Join(dir, name))
+		if err == nil && st.Mode().IsRegular() { // a folder of that name is some folder
+			return name, nil
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return "", err
+		}
+	}
+	return "", nil
+}
+
+// revoke takes the ticket away and returns the state of dir afterwards, as ticketState does.
+//
+// It is not synced: after a loss of power no supervisor lives that could still use the ticket, and the next recovery
+// revokes it again.
+func revoke(dir string) (string, error) {
+	err := os.Rename(filepath.Join(dir, ticketName), filepath.Join(dir, revokedName))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	if err == nil {
+		if err := removeFile(filepath.Join(dir, commandName)); err != nil {
+			return "", err
+		}
+	}
+	return ticketState(dir)
+}
+
+// writeJSON puts v in the file dir/name, whole or not at all, and on disk when it returns.
+func writeJSON(dir, name string, v any) error {
+	if err := replaceJSON(dir, name, v); err != nil {
+		return err
+	}
+	return syncDir(dir)
+}
+
+// replaceJSON is writeJSON for what need not outlive a loss of power: then the file is the old one or the new one.
+func replaceJSON(dir, name string, v any) error {
+	tmp, err := writeDraft(dir, name, v)
+	if err != nil {
+		return err
+	}
+	if err := os.Rename(tmp, filepath.Join(dir, name)); err != nil {
+		return errors.Join(err, removeFile(tmp))
+	}
+	return nil
+}
+
+// writeDraft writes v to a synced file beside dir/name, which a rename can put in its place, and returns its path. Each
+// draft has a name of its own, so that two writers never share one.
+func writeDraft(dir, name string, v any) (string, error) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return "", err
+	}
+	f, err := os.CreateTemp(dir, draftPattern(name))
+	if err != nil {
+		return "", err
+	}
+	_, err = f.Write(append(b, '\n'))
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return "", errors.Join(err, removeFile(f.Name()))
+	}
+	return f.Name(), nil
+}
+
+// draftPattern matches the drafts of a file, for CreateTemp and for Glob.
+func draftPattern(name string) string { return name + ".*.tmp" }
+
+// readJSON reads the one JSON value of a file into v. Corrupt: it is something else.
+func readJSON(path string, v any) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	d := json.NewDecoder(io.LimitReader(f, maxFileBytes))
+	if err := d.Decode(v); err != nil {
+		return fmt.Errorf("%w: %s is not the JSON that it should be: %w", Corrupt, path, err)
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return fmt.Errorf("%w: %s goes on after its end", Corrupt, path)
+	}
+	return nil
+}
+
+func syncDir(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// removeFile removes path, if it is there.
+func removeFile(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}

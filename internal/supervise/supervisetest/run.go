@@ -1,0 +1,197 @@
+package supervisetest
+
+import (
+	"bytes"
+	"fmt"
+	"time"
+
+	"github.com/perdure/perdure/internal/supervise"
+)
+
+// chunkMaxBytes is what supervise promises of a chunk.
+const chunkMaxBytes = 64 << 10
+
+// fakeRun is one run directory and its command. All is guarded by world.mu, but for what start has set once.
+type fakeRun struct {
+	world *World
+	state supervise.Remains // Prepared, Revoked, or Alive for whatever was started
+
+	// Fixed by start.
+	command supervise.Command
+	record  supervise.Record
+	began   time.Time
+	term    chan struct{}
+	dead    chan struct{}
+	poke    chan struct{} // one place: that there is something to look at
+
+	killed    bool // dead is closed
+	gone      bool // the supervisor was killed
+	killAt    time.Time
+	cancelled bool
+	chunks    []supervise.Chunk
+	kept      int64
+	dropped   int64
+	exit      *supervise.Exit
+	changed   chan struct{} // closed and replaced at every change that a follower wants to see
+}
+
+func (r *fakeRun) lives() bool { return r.state == supervise.Alive && r.exit == nil && !r.gone }
+
+// broadcast wakes all who wait for a change.
+func (r *fakeRun) broadcast() {
+	close(r.changed)
+	r.changed = make(chan struct{})
+}
+
+func (r *fakeRun) kill() {
+	if !r.killed {
+		r.killed = true
+		close(r.dead)
+	}
+}
+
+// start is called with the world locked.
+func (r *fakeRun) start(pid int, c supervise.Command) {
+	if c.OutputMaxBytes == 0 {
+		c.OutputMaxBytes = supervise.DefaultOutputMaxBytes
+	}
+	r.state, r.command, r.began = supervise.Alive, c, time.Now()
+	r.term, r.dead, r.poke = make(chan struct{}), make(chan struct{}), make(chan struct{}, 1)
+	r.record = supervise.Record{
+		Version: 1, Host: "world", BootID: "world", PIDNamespace: "world",
+		PID: pid, StartTime: uint64(pid), CommandPID: pid + 1, CommandStartTime: uint64(pid),
+		Program: c.Argv[0], StartedAt: r.began,
+	}
+	program := r.world.programs[c.Argv[0]]
+	if program == nil {
+		r.end(supervise.Exit{Code: 127, Error: fmt.Sprintf("program %q is not installed in this world", c.Argv[0])})
+		return
+	}
+	result := make(chan int, 1) // one place: after SIGKILL nobody asks for it
+	r.world.living.Go(func() {
+		result <- program(Process{
+			Args: c.Argv, Env: c.Env, Term: r.term, Dead: r.dead,
+			Stdout: stream{r, supervise.Stdout}, Stderr: stream{r, supervise.Stderr},
+		})
+	})
+	r.world.living.Go(func() { r.supervise(result) })
+}
+
+// supervise waits for the end of the command, or brings it about.
+func (r *fakeRun) supervise(result <-chan int) {
+	var timeout <-chan time.Time
+	if r.command.Timeout > 0 {
+		timeout = time.After(r.command.Timeout)
+	}
+	kill := time.NewTimer(0)
+	kill.Stop()
+	defer kill.Stop()
+	for {
+		select {
+		case code := <-result:
+			r.finish(supervise.Exit{Code: code})
+			return
+		case <-timeout:
+			r.finish(supervise.Exit{Code: 128 + 9, Signal: 9, TimedOut: true})
+			return
+		case <-kill.C:
+			r.finish(supervise.Exit{Code: 128 + 9, Signal: 9})
+			return
+		case <-r.dead:
+			return
+		case <-r.poke:
+			r.world.mu.Lock()
+			kill.Reset(time.Until(r.killAt))
+			r.world.mu.Unlock()
+		}
+	}
+}
+
+func (r *fakeRun) finish(e supervise.Exit) {
+	r.world.mu.Lock()
+	defer r.world.mu.Unlock()
+	if r.lives() {
+		r.end(e)
+	}
+}
+
+// end is called with the world locked.
+func (r *fakeRun) end(e supervise.Exit) {
+	e.Version, e.Cancelled, e.TreeGone = 1, r.cancelled, true
+	e.StartedAt, e.EndedAt = r.began, time.Now()
+	e.OutputBytes, e.DroppedBytes = r.kept, r.dropped
+	r.exit = &e
+	r.kill()
+	r.broadcast()
+}
+
+// requestStop takes the earliest end that anybody asked for.
+func (r *fakeRun) requestStop(grace time.Duration) {
+	r.world.mu.Lock()
+	defer r.world.mu.Unlock()
+	if !r.lives() {
+		return
+	}
+	if !r.cancelled {
+		r.cancelled = true
+		close(r.term)
+	}
+	if at := time.Now().Add(max(grace, 0)); r.killAt.IsZero() || at.Before(r.killAt) {
+		r.killAt = at
+	}
+	select {
+	case r.poke <- struct{}{}:
+	default:
+	}
+}
+
+// snapshot is what a follower sees at one moment.
+type snapshot struct {
+	chunks  []supervise.Chunk
+	exit    *supervise.Exit
+	gone    bool
+	changed <-chan struct{}
+}
+
+// snapshot returns the output from the offset from on, and how the run is.
+func (r *fakeRun) snapshot(from int64) snapshot {
+	r.world.mu.Lock()
+	defer r.world.mu.Unlock()
+	s := snapshot{exit: r.exit, gone: r.gone, changed: r.changed}
+	for _, c := range r.chunks {
+		skip := max(from-c.Offset, 0)
+		if skip < int64(len(c.Bytes)) {
+			c.Offset += skip
+			c.Bytes = bytes.Clone(c.Bytes[skip:])
+			s.chunks = append(s.chunks, c)
+		}
+	}
+	return s
+}
+
+// stream is one end of the command's output.
+type stream struct {
+	run  *fakeRun
+	name supervise.Stream
+}
+
+// Write keeps b, as far as there is room, while the run lives.
+func (s stream) Write(b []byte) (int, error) {
+	r := s.run
+	r.world.mu.Lock()
+	defer r.world.mu.Unlock()
+	if !r.lives() {
+		return 0, fmt.Errorf("write %s: the process was killed", s.name)
+	}
+	keep := min(int64(len(b)), r.command.OutputMaxBytes-r.kept)
+	r.dropped += int64(len(b)) - keep
+	for rest := b[:keep]; len(rest) > 0; {
+		n := min(len(rest), chunkMaxBytes)
+		at := time.Now().Truncate(time.Microsecond)
+		r.chunks = append(r.chunks, supervise.Chunk{Offset: r.kept, Stream: s.name, At: at, Bytes: bytes.Clone(rest[:n])})
+		r.kept += int64(n)
+		rest = rest[n:]
+	}
+	r.broadcast()
+	return len(b), nil
+}
