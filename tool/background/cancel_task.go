@@ -1,0 +1,75 @@
+package background
+
+import (
+	"context"
+	_ "embed" // the text that the model reads
+	"fmt"
+	"strings"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/tool"
+)
+
+const cancelName = "cancel_task"
+
+//go:embed cancel_task.md
+var cancelText string
+
+// cancelArgs are the arguments of cancel_task (8.5).
+type cancelArgs struct {
+	ID     string `json:"task_id" minLength:"1" jsonschema:"The task_id or run_id"`
+	Reason string `json:"reason,omitempty" maxLength:"512" jsonschema:"Why it should end, for the record"`
+}
+
+// canceled is the answer: the receipt of RC2, and how the task stands.
+type canceled struct {
+	ID                     perdure.TaskID     `json:"task_id"`
+	State                  perdure.TaskState  `json:"state"`
+	*perdure.CancelReceipt                    // nil when it had ended before
+	Summary                string             `json:"summary,omitempty"` // the real result, when it had ended or came first
+	ResultPath             string             `json:"result_path,omitempty"`
+	Error                  *perdure.TaskError `json:"error,omitempty"`
+	Message                string             `json:"message,omitempty"`
+}
+
+func newCancel() tool.Tool {
+	no, yes := false, true
+	return tool.New(tool.Spec{
+		Name:        cancelName,
+		DisplayName: "Cancel Task",
+		Description: strings.TrimSpace(cancelText),
+		Class:       perdure.Idempotent, // the first request counts, and a second one is answered the same (RC1)
+		NeedsEnv:    true,
+		DryAware:    true,
+		Hints:       tool.Hints{ReadOnly: &no, Destructive: &yes, Idempotent: &yes, CapabilityID: capability},
+	}, cancelTask)
+}
+
+func cancelTask(ctx context.Context, in cancelArgs, env tool.Env) (tool.Result, error) {
+	if env.Tasks == nil {
+		return noTasks(cancelName), nil
+	}
+	t, err := env.Tasks.Task(ctx, in.ID)
+	if err != nil {
+		return noTask(ctx, in.ID, err), nil
+	}
+	if t.State.Terminal() {
+		return read(tool.Success(canceledIn(t)), t), nil
+	}
+	if env.DryRun {
+		answer := canceledIn(t)
+		answer.Message = fmt.Sprintf("[dry-run] Would cancel task for '%s'.", t.Tool)
+		return tool.Success(answer), nil
+	}
+	receipt, t, err := env.Tasks.Cancel(ctx, in.ID, in.Reason)
+	if err != nil {
+		return noTask(ctx, in.ID, err), nil
+	}
+	answer := canceledIn(t)
+	answer.CancelReceipt = &receipt
+	return read(tool.Success(answer), t), nil
+}
+
+func canceledIn(t perdure.Task) canceled {
+	return canceled{ID: t.ID, State: t.State, Summary: t.Summary, ResultPath: t.ResultPath, Error: t.Error}
+}

@@ -1,0 +1,176 @@
+package background
+
+import (
+	"context"
+	_ "embed" // the texts that the model reads
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/tool"
+)
+
+const checkName = "check_background_tool"
+
+//go:embed check_background_tool.md
+var checkText string
+
+//go:embed prompt.md
+var promptText string
+
+// check looks at, waits for and cancels background runs (8.4).
+type check struct{ config Config }
+
+// checkArgs are the arguments of 8.4.
+type checkArgs struct {
+	List   bool   `json:"list" default:"false" jsonschema:"If true, list the background work of this session and ignore the rest. Recovers every background_id, for instance after the conversation was compacted"`
+	ID     string `json:"background_id,omitempty" jsonschema:"The background_id, or the run_id, that the tool result named. Required unless list is true"`
+	Wait   *int   `json:"wait_seconds" jsonschema:"Seconds to wait for the end. 0 only looks. Default {default_wait}. More than {max_wait} is clamped to {max_wait}, not rejected; call again to wait longer"`
+	Cancel bool   `json:"cancel" default:"false" jsonschema:"If true, end the work. Beats waiting: wait_seconds is ignored. A result that came first is returned instead"`
+}
+
+func newCheck(c Config) tool.Tool {
+	no, yes := false, true
+	spec := tool.Spec{
+		Name:        checkName,
+		DisplayName: "Check Background Tool",
+		Description: c.fill(checkText),
+		Parameters:  []byte(c.fill(string(schemaOf[checkArgs]()))),
+		Class:       perdure.Idempotent, // it reads, and a second cancel changes nothing (RC1)
+		SoftBudget:  tool.Never,         // it has a wait of its own (LN5)
+		NeedsEnv:    true,
+		DryAware:    true,
+		Prompt:      c.fill(promptText),
+		Hints: tool.Hints{
+			ReadOnly: &no, Idempotent: &yes, CapabilityID: capability,
+			Metadata: map[string]any{"requires_auth": true}, // for hosts that offer tools to people who did not sign in
+		},
+	}
+	return tool.New(spec, check{c}.run)
+}
+
+func (c check) run(ctx context.Context, in checkArgs, env tool.Env) (tool.Result, error) {
+	if env.Tasks == nil {
+		return noTasks(checkName), nil
+	}
+	if in.List {
+		return list(ctx, env), nil
+	}
+	id := strings.TrimSpace(in.ID)
+	if id == "" {
+		return refusal(env, "background_id is required (or pass list=true to enumerate active tasks)."), nil
+	}
+	t, err := env.Tasks.Task(ctx, id)
+	switch {
+	case err != nil:
+		return absent(ctx, env, id, err), nil
+	case t.State.Terminal():
+		return ended(ctx, env, t), nil
+	case in.Cancel:
+		return cancel(ctx, env, t), nil
+	}
+	return c.await(ctx, env, t, in.Wait), nil
+}
+
+// await waits for the end of a live task, unless it waits for somebody itself.
+func (c check) await(ctx context.Context, env tool.Env, t perdure.Task, seconds *int) tool.Result {
+	wait := c.clamp(seconds)
+	if wait > 0 && t.State != perdure.TaskAwaitingInput {
+		found, err := env.Tasks.Wait(ctx, tool.Wait{IDs: []string{string(t.ID)}, For: wait})
+		if err != nil {
+			return absent(ctx, env, string(t.ID), err)
+		}
+		if len(found) > 0 {
+			t = found[0]
+		}
+	}
+	if t.State.Terminal() {
+		return ended(ctx, env, t)
+	}
+	return pending(ctx, env, t, wait)
+}
+
+// clamp makes a wait of the model's number; nil is the default.
+func (c check) clamp(seconds *int) time.Duration {
+	if seconds == nil {
+		return c.config.DefaultWait
+	}
+	most := int(c.config.MaxWait / time.Second)
+	return time.Duration(max(0, min(*seconds, most))) * time.Second
+}
+
+// pending is the answer for a task that has not ended after a wait.
+func pending(ctx context.Context, env tool.Env, t perdure.Task, wait time.Duration) tool.Result {
+	s := statusOf(env, t, statusRunning)
+	seconds := int(wait / time.Second)
+	switch {
+	case t.State == perdure.TaskAwaitingInput:
+		s.InputRequest = t.InputRequest
+		s.Message = fmt.Sprintf("'%s' waits for input and goes on when it is answered.", t.Tool)
+		return tool.Success(s)
+	case wait == 0:
+		s.Message = fmt.Sprintf("'%s' is still running. Call again with wait_seconds>0 to wait, or cancel=true to abort.", t.Tool)
+	default:
+		s.Message = fmt.Sprintf("'%s' still running after waiting %ds. Call again to keep waiting, or cancel=true to abort.", t.Tool, seconds)
+		s.Waited = &seconds
+	}
+	if t.State != perdure.TaskQueued {
+		return tool.Success(s)
+	}
+	tasks, err := env.Tasks.List(ctx)
+	if err != nil {
+		return failed(ctx, err)
+	}
+	s.QueuePosition = position(tasks, t.ID)
+	s.Message = fmt.Sprintf("'%s' is queued at position %d and has not started. Call again to keep waiting, or cancel=true to abort.",
+		t.Tool, s.QueuePosition)
+	return tool.Success(s)
+}
+
+// position is the place in the session's queue, from 1. Queued tasks start in the order of their creation (BG18).
+func position(tasks []perdure.Task, id perdure.TaskID) int {
+	n := 0
+	for _, t := range tasks {
+		if t.State == perdure.TaskQueued {
+			n++
+		}
+		if t.ID == id {
+			break
+		}
+	}
+	return max(n, 1)
+}
+
+// cancel ends a task that was live a moment ago. A result that came first is reported instead.
+func cancel(ctx context.Context, env tool.Env, t perdure.Task) tool.Result {
+	s := statusOf(env, t, statusCancelled)
+	if env.DryRun {
+		s.Message = fmt.Sprintf("[dry-run] Would cancel background task for '%s'.", t.Tool)
+		return tool.Success(s)
+	}
+	receipt, now, err := env.Tasks.Cancel(ctx, string(t.ID), "canceled with "+checkName)
+	if err != nil {
+		return absent(ctx, env, string(t.ID), err)
+	}
+	switch {
+	case !now.State.Terminal(): // nobody says that it is cancelled while it runs on (BG20)
+		s.Status = statusRunning
+		s.Message = fmt.Sprintf("'%s' was asked to stop and has not stopped yet. Call again to wait for its end.", t.Tool)
+	case now.State != perdure.TaskCanceled:
+		return ended(ctx, env, now)
+	default:
+		s.Message = fmt.Sprintf("Cancelled background task for '%s'.", t.Tool)
+	}
+	s.Receipt = &receipt
+	return read(tool.Success(s), now)
+}
+
+// absent is the answer to an error of the registry. A foreign id is an unknown one (ER2).
+func absent(ctx context.Context, env tool.Env, id string, err error) tool.Result {
+	if errors.Is(err, perdure.NotFound) {
+		return refusal(env, fmt.Sprintf("No background task with id %s.", id))
+	}
+	return failed(ctx, err)
+}

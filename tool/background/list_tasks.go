@@ -1,0 +1,89 @@
+package background
+
+import (
+	"context"
+	_ "embed" // the text that the model reads
+	"slices"
+	"strings"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/tool"
+)
+
+const listName = "list_tasks"
+
+//go:embed list_tasks.md
+var listText string
+
+// listArgs are the arguments of list_tasks (8.5).
+type listArgs struct {
+	State  perdure.TaskState `json:"state,omitempty" enum:"queued,running,awaiting_input,succeeded,failed,canceled,unknown" jsonschema:"Only tasks in this state. Absent: those that have not ended, and those whose end you were not told yet"`
+	Kind   perdure.TaskKind  `json:"kind,omitempty" enum:"background_tool,monitor,subagent,external_agent" jsonschema:"Only tasks of this kind"`
+	Lane   perdure.Lane      `json:"lane,omitempty" enum:"foreground,background" jsonschema:"Only tasks in this lane"`
+	Limit  int               `json:"limit" default:"50" min:"1" max:"200" jsonschema:"How many tasks to return at most"`
+	Cursor string            `json:"cursor,omitempty" jsonschema:"The next_cursor of the answer before"`
+}
+
+// taskList is a page of tasks in the order of their creation.
+type taskList struct {
+	Tasks []record       `json:"tasks"`
+	Next  perdure.TaskID `json:"next_cursor,omitempty"` // absent: there are no more
+}
+
+// record is a task without its spec.
+type record struct {
+	perdure.Task
+	Spec *perdure.TaskSpec `json:"spec,omitempty"` // always absent: it hides the task's own
+}
+
+func newList() tool.Tool {
+	yes := true
+	return tool.New(tool.Spec{
+		Name:        listName,
+		DisplayName: "List Tasks",
+		Description: strings.TrimSpace(listText),
+		Class:       perdure.Pure,
+		NeedsEnv:    true,
+		Hints:       tool.Hints{ReadOnly: &yes, Idempotent: &yes, CapabilityID: capability},
+	}, listTasks)
+}
+
+func listTasks(ctx context.Context, in listArgs, env tool.Env) (tool.Result, error) {
+	if env.Tasks == nil {
+		return noTasks(listName), nil
+	}
+	tasks, err := env.Tasks.List(ctx)
+	if err != nil {
+		return failed(ctx, err), nil
+	}
+	if in.Cursor != "" {
+		last := slices.IndexFunc(tasks, func(t perdure.Task) bool { return string(t.ID) == in.Cursor })
+		if last < 0 {
+			return tool.Failf("Unknown cursor: %s. Call again without a cursor.", in.Cursor), nil
+		}
+		tasks = tasks[last+1:]
+	}
+	page := taskList{Tasks: []record{}}
+	for _, t := range tasks {
+		if !in.wants(t) {
+			continue
+		}
+		if len(page.Tasks) == in.Limit {
+			page.Next = page.Tasks[in.Limit-1].ID
+			break
+		}
+		page.Tasks = append(page.Tasks, record{Task: t})
+	}
+	return tool.Success(page), nil
+}
+
+// wants reports whether a task is asked for.
+func (in listArgs) wants(t perdure.Task) bool {
+	if in.Kind != "" && t.Kind != in.Kind || in.Lane != "" && t.Lane != in.Lane {
+		return false
+	}
+	if in.State == "" {
+		return t.State.Live() || undelivered(t)
+	}
+	return t.State == in.State
+}

@@ -1,0 +1,84 @@
+package background
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/tool"
+)
+
+// maxOutputBytes is how much of a result stands in a status. With what JSON escapes, the status stays whole
+// under the limit of a result (TL16); the whole is in the file.
+const maxOutputBytes = 32 << 10
+
+// outputOf returns the result of an ended task: the file where there is one, else the summary; nil where a
+// failure left nothing but its own message.
+func outputOf(ctx context.Context, env tool.Env, t perdure.Task) (any, error) {
+	content, err := resultFile(ctx, env, t)
+	if err != nil {
+		return nil, err
+	}
+	if t.Error != nil && (content == nil || onlyFailure(content, t.Error.Message)) {
+		return nil, nil
+	}
+	switch {
+	case content == nil && t.Summary == "":
+		return nil, nil
+	case content == nil:
+		return t.Summary, nil
+	case len(content) > maxOutputBytes:
+		return cut(content, t.ResultPath), nil
+	case json.Valid(content):
+		return json.RawMessage(bytes.TrimSpace(content)), nil
+	}
+	return strings.ToValidUTF8(string(content), "\uFFFD"), nil
+}
+
+// resultFile reads a task's result.json; nil when it is not there.
+func resultFile(ctx context.Context, env tool.Env, t perdure.Task) ([]byte, error) {
+	if t.ResultPath == "" || env.Files == nil {
+		return nil, nil
+	}
+	file, err := env.Files.Read(ctx, t.ResultPath)
+	if errors.Is(err, perdure.NotFound) || errors.Is(err, perdure.Invalid) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read result of %s: %w", t.ID, err)
+	}
+	return file.Content, nil
+}
+
+// onlyFailure reports whether a result file says nothing but what BG14 writes for a failure.
+func onlyFailure(content []byte, message string) bool {
+	got, err := perdure.CanonicalJSON(content)
+	if err != nil {
+		return false
+	}
+	for _, body := range []map[string]string{{"status": "failed", "error": message}, {"error": message}} {
+		text, err := json.Marshal(body)
+		if err != nil {
+			return false
+		}
+		if want, err := perdure.CanonicalJSON(text); err == nil && bytes.Equal(got, want) {
+			return true
+		}
+	}
+	return false
+}
+
+// cut shortens a result, in the form of TL16.
+func cut(content []byte, path string) map[string]any {
+	n := maxOutputBytes
+	for n > maxOutputBytes-utf8.UTFMax && !utf8.RuneStart(content[n]) {
+		n--
+	}
+	head := strings.ToValidUTF8(string(content[:n]), "\uFFFD")
+	return map[string]any{"truncated": true, "bytes": len(content), "head": head, "path": path}
+}

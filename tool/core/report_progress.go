@@ -1,0 +1,40 @@
+package core
+
+import (
+	"context"
+	_ "embed" // the text that the model reads
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/tool"
+)
+
+//go:embed report_progress.md
+var reportProgressText string
+
+type reportProgressIn struct {
+	Message string   `json:"message" jsonschema:"What is going on, in one line."`
+	Current *float64 `json:"current,omitempty" min:"0" jsonschema:"How much is done."`
+	Total   float64  `json:"total,omitempty" min:"0" jsonschema:"How much there is in all. Absent: unknown."`
+	Unit    string   `json:"unit,omitempty" jsonschema:"What is counted, for instance files."`
+}
+
+type reportProgressOut struct {
+	Reported bool `json:"reported"`
+}
+
+// ReportProgress returns the tool that tells people how far the work is. Without anybody to tell it does nothing.
+func ReportProgress() tool.Tool {
+	return tool.New(tool.Spec{
+		Name:        "report_progress",
+		DisplayName: "Report Progress",
+		Description: described(reportProgressText),
+		Class:       perdure.Idempotent,
+		Hints:       tool.Hints{Idempotent: yes()},
+	}, func(_ context.Context, in reportProgressIn, env tool.Env) (reportProgressOut, error) {
+		_ = env.Sink.Status(in.Message) // whatever it answers, a report makes no tool fail
+		if in.Current != nil {
+			_ = env.Sink.Progress(*in.Current, in.Total, in.Unit)
+		}
+		return reportProgressOut{Reported: true}, nil
+	})
+}

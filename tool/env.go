@@ -1,0 +1,173 @@
+package tool
+
+import (
+	"context"
+	"time"
+
+	"github.com/perdure/perdure"
+)
+
+// Env is what a tool may reach: narrow ports and the data of this call. A nil port is not available here,
+// and [Missing] says so. It is cheap to copy. Every port takes the session from Env, never from the
+// model's arguments (EN3). The zero value is no session at all: a tool with NeedsEnv refuses it (TL6).
+type Env struct {
+	Call     Call
+	Sink     Sink      // reports in every lane; nil in a call outside a session: use [Env.Report]
+	Registry *Registry // the session's own tools
+	Files    Files
+	Tasks    Tasks
+
+	Locale   string           // BCP 47
+	Timezone string           // IANA
+	DryRun   bool             //
+	Visible  []string         // names of the tools that the session may see; nil: all of the registry (TL23)
+	Now      func() time.Time // nil: time.Now
+	LogBytes int64            // length of the task's log when this attempt began
+}
+
+// Sink is what running work reports through, in every lane (7.5). No method makes a tool fail or blocks it
+// long; each answers why the work should end, empty meaning: go on. Safe for concurrent use.
+type Sink interface {
+	// Status says in a line what is going on; at most 512 characters are kept.
+	Status(text string) perdure.Cause
+	// Progress says how far the work is. total 0 means unknown.
+	Progress(current, total float64, label string) perdure.Cause
+	// Output reports a piece of output of a stream, for instance stdout. It is written as it comes.
+	Output(stream string, delta []byte) perdure.Cause
+	// Artifact names something that the work leaves behind.
+	Artifact(a perdure.Artifact) perdure.Cause
+	// Heartbeat is a sign of life for the stall clock only.
+	Heartbeat() perdure.Cause
+}
+
+// Tasks is the session's own tasks (the port "Session task registry").
+type Tasks interface {
+	// Spawn starts a background run of a tool, or queues it. The same call spawns once (TK1).
+	// Limit: no place; the error's text is the model's answer.
+	Spawn(ctx context.Context, s Spawn) (Spawned, error)
+	// Task returns a task by task id or run id. NotFound: unknown or foreign.
+	Task(ctx context.Context, id string) (perdure.Task, error)
+	// List returns the session's tasks in the order of their creation.
+	List(ctx context.Context) ([]perdure.Task, error)
+	// Cancel asks for the end of a task and waits up to the grace. NotFound: unknown or foreign. The task is
+	// as it stands then; one that had ended before is returned with its real result.
+	Cancel(ctx context.Context, id, why string) (perdure.CancelReceipt, perdure.Task, error)
+	// Wait returns when any (or, with all, every one) of the tasks has ended or awaits input, or after d.
+	Wait(ctx context.Context, w Wait) ([]perdure.Task, error)
+	// Log returns output from byte offset on, at most max bytes; a negative offset counts from the end.
+	Log(ctx context.Context, id string, offset int64, max int) (LogPage, error)
+}
+
+// Spawn asks for a background run.
+type Spawn struct {
+	Tool   string
+	Args   []byte // JSON object, validated
+	Title  string
+	Signal bool // signal_on_completion
+}
+
+// Spawned is a background run that was started or queued.
+type Spawned struct {
+	Task     perdure.Task
+	Position int // in the queue, from 1; 0 when it runs
+}
+
+// Wait names tasks to wait for.
+type Wait struct {
+	IDs []string // task ids or run ids
+	All bool
+	For time.Duration
+}
+
+// LogPage is a piece of a task's output.
+type LogPage struct {
+	Offset int64
+	Bytes  []byte
+	Next   int64 // offset of what comes after
+	End    int64 // length of the log now
+}
+
+// Files is the session's files (the port "Session file store"; FI1 to FI9). Paths are absolute with
+// forward slashes; a bad one is Invalid. A file that is a directory, read-only or not there is told by
+// [FileError].
+type Files interface {
+	// Stat describes a file or directory.
+	Stat(ctx context.Context, path string) (FileStat, error)
+	// Read returns a file with its content.
+	Read(ctx context.Context, path string) (File, error)
+	// Write replaces a file atomically and makes missing parents. With w.If set it is a compare-and-set on
+	// the whole content: Conflict when it differs, is missing or is a directory.
+	Write(ctx context.Context, w FileWrite) (created bool, err error)
+	// Remove deletes and says whether it was there. A directory that is not empty needs recursive.
+	Remove(ctx context.Context, path string, recursive bool) (bool, error)
+	// List returns what stands in a directory, sorted by name; with deep, all below it, sorted by path.
+	List(ctx context.Context, dir string, deep bool) ([]FileStat, error)
+	// MakeDirectory makes a directory and its parents; one that exists is returned.
+	MakeDirectory(ctx context.Context, path string) (FileStat, error)
+}
+
+// FileStat describes a file (FI10).
+type FileStat struct {
+	Path        string    `json:"path"`
+	Name        string    `json:"name"`
+	IsDirectory bool      `json:"is_directory"`
+	IsReadOnly  bool      `json:"is_readonly"`
+	SizeBytes   int64     `json:"size_bytes"`
+	CreatedAt   time.Time `json:"created_at"`
+	UpdatedAt   time.Time `json:"updated_at"`
+}
+
+// File is a file with its content.
+type File struct {
+	FileStat
+	Content []byte
+}
+
+// FileWrite is one write.
+type FileWrite struct {
+	Path    string
+	Content []byte
+	If      *[]byte // nil: unconditional
+}
+
+// FileError says what stands in the way of a file operation; errors.Is also tells its kind.
+type FileError struct {
+	Kind perdure.Kind // NotFound, Conflict, Invalid, Limit
+	Text string       // fit for the model: "File not found: /a" (TL28)
+}
+
+// Error returns the text.
+func (e *FileError) Error() string { return e.Text }
+
+// Is reports whether target is the error's kind.
+func (e *FileError) Is(target error) bool { return target == e.Kind }
+
+// Missing is the tool error for a port that is not there: its name and a sentence on who needs it (EN2).
+func Missing(port, why string) Result {
+	return Failf("%s not available in this context. %s", port, why)
+}
+
+// Report returns the sink of the call, or one that throws everything away.
+func (e Env) Report() Sink {
+	if e.Sink == nil {
+		return discard{}
+	}
+	return e.Sink
+}
+
+// Clock returns the present moment.
+func (e Env) Clock() time.Time {
+	if e.Now == nil {
+		return time.Now()
+	}
+	return e.Now()
+}
+
+// discard is the sink of a call outside a session.
+type discard struct{}
+
+func (discard) Status(string) perdure.Cause                     { return "" }
+func (discard) Progress(float64, float64, string) perdure.Cause { return "" }
+func (discard) Output(string, []byte) perdure.Cause             { return "" }
+func (discard) Artifact(perdure.Artifact) perdure.Cause         { return "" }
+func (discard) Heartbeat() perdure.Cause                        { return "" }

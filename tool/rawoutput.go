@@ -1,0 +1,66 @@
+package tool
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// The keys of the in-band form (TL15). They mean nothing anywhere else: a tool may use them in its JSON (TL14).
+const (
+	rawKey    = "_raw_output"
+	scalarKey = "_raw_output_scalar"
+)
+
+// PackRaw writes a value and its raw output as one JSON object, the form of older tools. It is the way out
+// of the edge that [UnpackRaw] is the way in of.
+func PackRaw(value any, raw string) (json.RawMessage, error) {
+	text, err := encode(value)
+	if err != nil {
+		return nil, fmt.Errorf("pack raw output: %w", err)
+	}
+	if fields, ok := fieldsOf(text); ok {
+		fields[rawKey] = raw
+		return encode(fields)
+	}
+	return encode(map[string]any{scalarKey: text, rawKey: raw})
+}
+
+// UnpackRaw takes the raw output out of the JSON of a success and puts it into the typed field, for an
+// adapter of tools that speak the older form. Any other result, and one without a raw output that is a
+// string, is returned as it is.
+func UnpackRaw(r Result) Result {
+	if r.Kind != KindSuccess {
+		return r
+	}
+	text, err := encode(r.Value)
+	if err != nil {
+		return r
+	}
+	fields, ok := fieldsOf(text)
+	if !ok {
+		return r
+	}
+	raw, ok := fields[rawKey].(string)
+	if !ok {
+		return r
+	}
+	delete(fields, rawKey)
+	r.Value = fields
+	if scalar, carried := fields[scalarKey]; carried && len(fields) == 1 {
+		r.Value = scalar
+	}
+	return r.WithRaw(raw)
+}
+
+// fieldsOf reads a JSON object, with its numbers exact.
+func fieldsOf(text []byte) (map[string]any, bool) {
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		return nil, false
+	}
+	fields, ok := value.(map[string]any)
+	return fields, ok
+}

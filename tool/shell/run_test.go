@@ -1,0 +1,191 @@
+package shell
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/supervise"
+	"github.com/perdure/perdure/tool"
+)
+
+// scripted is a supervise.Runner, and its one Run, that answers as a test says: for what real processes do too
+// rarely. What it is not asked for panics.
+type scripted struct {
+	supervise.Runner
+	startErr error
+	remains  supervise.Remains // of Find; its run is this one where the remains have a run
+	findErr  error
+	follow   []followed    // one for each Follow
+	says     perdure.Cause // what the sink answers
+	stopErr  error
+	stopped  int
+}
+
+// followed is the outcome of one Follow.
+type followed struct {
+	output string
+	exit   supervise.Exit
+	err    error
+}
+
+func (s *scripted) Prepare(context.Context, string) error { return nil }
+
+func (s *scripted) Start(context.Context, string, supervise.Command) (supervise.Run, error) {
+	if s.startErr != nil {
+		return nil, s.startErr
+	}
+	return s, nil
+}
+
+func (s *scripted) Find(ctx context.Context, _ string) (supervise.Remains, supervise.Run, error) {
+	if ctx.Err() != nil {
+		return 0, nil, context.Cause(ctx)
+	}
+	if s.remains == supervise.Alive || s.remains == supervise.Ended {
+		return s.remains, s, s.findErr
+	}
+	return s.remains, nil, s.findErr
+}
+
+func (s *scripted) Follow(_ context.Context, from int64, emit func(supervise.Chunk) error) (supervise.Exit, error) {
+	f := s.follow[0]
+	s.follow = s.follow[1:]
+	if f.output != "" {
+		if err := emit(supervise.Chunk{Offset: from, Stream: supervise.Stdout, Bytes: []byte(f.output)}); err != nil {
+			return supervise.Exit{}, err
+		}
+	}
+	return f.exit, f.err
+}
+
+func (s *scripted) Stop(context.Context, time.Duration) error { s.stopped++; return s.stopErr }
+
+func (s *scripted) Record() supervise.Record { return supervise.Record{} }
+
+func runScripted(t *testing.T, s *scripted) (tool.Result, *sink) {
+	t.Helper()
+	b := newBash(t, Config{Runner: s, RunsDir: t.TempDir(), Dir: t.TempDir()})
+	reports := newSink()
+	reports.answer = s.says
+	return b.RunBackground(t.Context(), command("true"), tool.Env{}, reports), reports
+}
+
+// TestRealResultBeatsTheStop is RC3: the command had ended before the stop reached it.
+func TestRealResultBeatsTheStop(t *testing.T) {
+	t.Parallel()
+	s := &scripted{says: perdure.CauseCanceled, follow: []followed{
+		{output: "on\n"},
+		{output: "done\n", exit: supervise.Exit{Code: 4}},
+	}}
+
+	r, reports := runScripted(t, s)
+
+	wantAnswer(t, r, answer{ExitCode: 4, Stdout: "on\ndone\n"})
+	if reports.got("stdout") != "on\ndone\n" || s.stopped != 1 {
+		t.Fatalf("got %q reported and %d stops", reports.got("stdout"), s.stopped)
+	}
+}
+
+func TestStopThatFails(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		err  error
+		want string
+	}{
+		"not in time":               {context.DeadlineExceeded, "The command was canceled. It may still be running."},
+		"its supervisor was killed": {supervise.Vanished, "The command was canceled. It was stopped."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, _ := runScripted(t, &scripted{stopErr: c.err, follow: []followed{{err: perdure.CauseCanceled}, {err: supervise.Vanished}}})
+			wantError(t, r, perdure.ErrorCanceled, c.want)
+		})
+	}
+}
+
+func TestStartInDoubt(t *testing.T) {
+	t.Parallel()
+	lost := errors.New("no answer")
+	t.Run("it runs", func(t *testing.T) {
+		t.Parallel()
+		r, _ := runScripted(t, &scripted{startErr: lost, remains: supervise.Alive, follow: []followed{{exit: supervise.Exit{Code: 5}}}})
+		wantAnswer(t, r, answer{ExitCode: 5})
+	})
+	t.Run("it never started", func(t *testing.T) {
+		t.Parallel()
+		r, _ := runScripted(t, &scripted{startErr: lost, remains: supervise.Revoked})
+		if !r.Refused || !errors.Is(r.Err, lost) {
+			t.Fatalf("got %+v", r)
+		}
+	})
+	t.Run("it was started and is gone", func(t *testing.T) {
+		t.Parallel()
+		r, _ := runScripted(t, &scripted{startErr: lost, remains: supervise.Gone})
+		wantError(t, r, perdure.ErrorOrphaned, "the command's supervisor was killed; the command was stopped")
+	})
+	t.Run("nobody can tell", func(t *testing.T) {
+		t.Parallel()
+		r, _ := runScripted(t, &scripted{startErr: lost, findErr: supervise.Corrupt})
+		if r.Refused || !errors.Is(r.Err, lost) || !errors.Is(r.Err, supervise.Corrupt) {
+			t.Fatalf("got %+v", r)
+		}
+	})
+	t.Run("it is certain that it never started", func(t *testing.T) {
+		t.Parallel()
+		r, _ := runScripted(t, &scripted{startErr: supervise.NotStarted})
+		if !r.Refused || !errors.Is(r.Err, supervise.NotStarted) {
+			t.Fatalf("got %+v", r)
+		}
+	})
+}
+
+func TestWhatCannotBeExecuted(t *testing.T) {
+	t.Parallel()
+	r, _ := runScripted(t, &scripted{follow: []followed{{exit: supervise.Exit{Code: 126, Error: "no such file"}}}})
+	wantError(t, r, "", "the command could not be run: no such file")
+}
+
+func TestDroppedOutputIsTruncated(t *testing.T) {
+	t.Parallel()
+	r, _ := runScripted(t, &scripted{follow: []followed{{output: "a", exit: supervise.Exit{DroppedBytes: 1}}}})
+	wantAnswer(t, r, answer{Stdout: "a", Truncated: true})
+}
+
+func TestClip(t *testing.T) {
+	t.Parallel()
+	const size = headBytes + tailBytes
+	for name, c := range map[string]struct {
+		bytes int // of two-byte characters, after lead single ones
+		lead  string
+		whole bool
+	}{
+		"empty":                       {0, "", true},
+		"at the bound":                {size, "", true},
+		"one more":                    {size, "x", false},
+		"characters cut at both ends": {4 * size, "x", false},
+	} {
+		var kept clip
+		text := c.lead + strings.Repeat("é", c.bytes/2)
+		for rest := []byte(text); len(rest) > 0; {
+			n := min(7001, len(rest))
+			kept.write(rest[:n])
+			rest = rest[n:]
+		}
+
+		got, cut := kept.text()
+
+		if cut == c.whole || c.whole && got != text {
+			t.Errorf("%s: got %d bytes, cut %v, want the whole: %v", name, len(got), cut, c.whole)
+		}
+		if strings.ContainsRune(got, '\uFFFD') {
+			t.Errorf("%s: got a character cut in two", name)
+		}
+		if len(kept.tail) > 2*tailBytes || len(got) > size+100 {
+			t.Errorf("%s: got %d bytes kept and %d shown", name, len(kept.tail), len(got))
+		}
+	}
+}

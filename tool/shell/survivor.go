@@ -1,0 +1,119 @@
+package shell
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/supervise"
+	"github.com/perdure/perdure/tool"
+)
+
+// baseName is the file of a run directory that holds the length of the task's log when the command began, in
+// decimal. A log that was empty has none.
+const baseName = "log_base"
+
+// Prepare implements tool.Survivor. Where this execution was started or revoked already there is nothing to
+// prepare, for instance when a spawn is replayed (TK1); that it runs once only is kept by its start.
+func (b *Bash) Prepare(ctx context.Context, call tool.Call) error {
+	if err := b.runner.Prepare(ctx, b.runDir(call)); err != nil && !errors.Is(err, supervise.Spent) {
+		return fmt.Errorf("prepare command: %w", err)
+	}
+	return nil
+}
+
+// Look implements tool.Survivor. Of a command whose supervisor is gone nothing is known, so its class decides.
+func (b *Bash) Look(ctx context.Context, call tool.Call) (perdure.Remains, error) {
+	remains, _, err := b.runner.Find(ctx, b.runDir(call))
+	if err != nil {
+		return "", fmt.Errorf("look for command: %w", err)
+	}
+	switch remains {
+	case supervise.Revoked:
+		return perdure.RemainsUnstarted, nil
+	case supervise.Alive:
+		return perdure.RemainsAlive, nil
+	case supervise.Ended:
+		return perdure.RemainsEnded, nil
+	}
+	return perdure.RemainsNone, nil
+}
+
+// Adopt implements tool.Survivor. It reads the output from its beginning, for the result has to show it, and
+// reports what the log does not have.
+func (b *Bash) Adopt(ctx context.Context, call tool.Call, env tool.Env, sink tool.Sink) tool.Result {
+	dir := b.runDir(call)
+	remains, run, err := b.find(ctx, dir)
+	switch {
+	case err != nil:
+		return tool.Internal(fmt.Errorf("adopt command: %w", err))
+	case remains == supervise.Gone:
+		return orphaned()
+	case run == nil:
+		return refused(tool.Internal(fmt.Errorf("adopt command: %s is %s", dir, remains)))
+	}
+	base, err := readBase(dir)
+	if err != nil {
+		return tool.Internal(fmt.Errorf("adopt command: %w", err))
+	}
+	return b.follow(ctx, dir, run, &output{sink: sink, known: env.LogBytes - base})
+}
+
+// Stop implements tool.Survivor. The grace lies between SIGTERM and SIGKILL.
+func (b *Bash) Stop(ctx context.Context, call tool.Call) error {
+	dir := b.runDir(call)
+	_, run, err := b.runner.Find(ctx, dir)
+	if err == nil && run != nil {
+		err = run.Stop(ctx, b.grace)
+	}
+	if errors.Is(err, supervise.Vanished) {
+		_, _, err = b.runner.Find(ctx, dir) // kills what a dead supervisor left
+	}
+	if err != nil {
+		return fmt.Errorf("stop command: %w", err)
+	}
+	return nil
+}
+
+// runDir names the run directory of an execution. A call id comes from outside, so it is hashed. A task is
+// named by its run's own call id.
+func (b *Bash) runDir(call tool.Call) string {
+	key := perdure.CallKey{Session: call.Session, Call: call.ID}
+	sum := sha256.Sum256([]byte(key.String()))
+	return filepath.Join(b.runs, hex.EncodeToString(sum[:16])+"-"+strconv.Itoa(call.Execution))
+}
+
+// writeBase keeps the log's length, on disk before the command begins.
+func writeBase(dir string, base int64) error {
+	if base == 0 {
+		return nil
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(filepath.Join(dir, baseName), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(strconv.FormatInt(base, 10) + "\n")
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+func readBase(dir string) (int64, error) {
+	text, err := os.ReadFile(filepath.Join(dir, baseName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+}
