@@ -1,0 +1,253 @@
+package dispatch_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/dispatch"
+	"github.com/perdure/perdure/tool"
+)
+
+// bed is a dispatcher in a bubble, and the ends of its work.
+type bed struct {
+	*dispatch.Dispatcher
+	ends chan dispatch.End // capacity 64: more than any test starts
+	gone atomic.Int32
+}
+
+// inBubble runs a law with virtual time.
+func inBubble(t *testing.T, law func(t *testing.T, b *bed)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		b := &bed{Dispatcher: dispatch.New(t.Context(), dispatch.Config{}), ends: make(chan dispatch.End, 64)}
+		law(t, b)
+		b.Shutdown(context.Background())
+	})
+}
+
+func (b *bed) start(t *testing.T, w dispatch.Work) {
+	t.Helper()
+	w.End = func(e dispatch.End) { b.ends <- e }
+	w.Gone = func() { b.gone.Add(1) }
+	if err := b.Start(w); err != nil {
+		t.Fatalf("Start(%s): %v", w.ID, err)
+	}
+}
+
+// untilStopped is work that ends with its context.
+func untilStopped(ctx context.Context) tool.Result {
+	<-ctx.Done()
+	return tool.Internal(context.Cause(ctx))
+}
+
+func TestWorkEndsByItself(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, b *bed) {
+		b.start(t, dispatch.Work{ID: "a", Lane: perdure.Background, Session: "s", Run: func(context.Context) tool.Result { return tool.Success(1) }})
+
+		end := <-b.ends
+		synctest.Wait()
+
+		if !end.Result.IsSuccess() || end.Cause != "" || end.DidNotStop || end.ReturnedAt.IsZero() {
+			t.Errorf("got %+v, want a plain end", end)
+		}
+		if ofSession, ofProcess := b.Places("s"); ofSession != 0 || ofProcess != 0 || b.gone.Load() != 1 {
+			t.Errorf("places %d and %d, gone %d: the place is not free (BG16)", ofSession, ofProcess, b.gone.Load())
+		}
+	})
+}
+
+func TestPanicSettles(t *testing.T) { // TL5, LN16
+	t.Parallel()
+	inBubble(t, func(t *testing.T, b *bed) {
+		b.start(t, dispatch.Work{ID: "a", Run: func(context.Context) tool.Result { panic("boom") }})
+
+		end := <-b.ends
+
+		if end.Result.Kind != tool.KindInternal || end.Result.ErrorAs != perdure.ErrorPanic {
+			t.Errorf("got %+v, want an internal error of kind panic", end.Result)
+		}
+		synctest.Wait()
+		if b.Running("a") {
+			t.Error("the place is not free")
+		}
+	})
+}
+
+func TestCancelTellsItsCause(t *testing.T) {
+	t.Parallel()
+	for _, cause := range []perdure.Cause{perdure.CauseCanceled, perdure.CauseInterrupt, perdure.CauseSuperseded} {
+		t.Run(string(cause), func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(t *testing.T, b *bed) {
+				b.start(t, dispatch.Work{ID: "a", Run: untilStopped})
+
+				if !b.Cancel("a", cause) || b.Cancel("b", cause) {
+					t.Fatal("Cancel must say what runs")
+				}
+				b.Cancel("a", perdure.CauseDeadline) // the first cause stays
+
+				end := <-b.ends
+				if end.Cause != cause || !errors.Is(end.Result.Err, cause) {
+					t.Errorf("got cause %q and %v, want %q", end.Cause, end.Result.Err, cause)
+				}
+			})
+		})
+	}
+}
+
+func TestRealResultWithinGraceIsKept(t *testing.T) { // RC3
+	t.Parallel()
+	inBubble(t, func(t *testing.T, b *bed) {
+		b.start(t, dispatch.Work{ID: "a", Run: func(ctx context.Context) tool.Result {
+			<-ctx.Done()
+			timer := time.NewTimer(9 * time.Second)
+			<-timer.C
+			return tool.Success("done all the same")
+		}})
+		b.Cancel("a", perdure.CauseCanceled)
+
+		end := <-b.ends
+
+		if !end.Result.IsSuccess() || end.DidNotStop {
+			t.Errorf("got %+v, want the real result", end)
+		}
+	})
+}
+
+func TestStubbornToolFenced(t *testing.T) { // RC6: its place stays taken until it returns
+	t.Parallel()
+	inBubble(t, func(t *testing.T, b *bed) {
+		release := make(chan struct{})
+		b.start(t, dispatch.Work{ID: "a", Session: "s", Lane: perdure.Background, Run: func(context.Context) tool.Result {
+			<-release
+			return tool.Success("too late")
+		}})
+		begun := time.Now()
+		b.Cancel("a", perdure.CauseCanceled)
+
+		end := <-b.ends
+
+		if !end.DidNotStop || !end.ReturnedAt.IsZero() || time.Since(begun) != dispatch.DefaultGrace+dispatch.DefaultKillWait {
+			t.Errorf("got %+v after %s", end, time.Since(begun))
+		}
+		if n, _ := b.Places("s"); n != 1 {
+			t.Errorf("%d places taken, want 1 until it returns", n)
+		}
+		close(release)
+		synctest.Wait()
+		if n, _ := b.Places("s"); n != 0 || len(b.ends) != 0 {
+			t.Errorf("%d places taken and %d more ends, want none", n, len(b.ends))
+		}
+	})
+}
+
+func TestKillerIsSignalledThenForced(t *testing.T) { // RC4
+	t.Parallel()
+	inBubble(t, func(t *testing.T, b *bed) {
+		forced := make(chan bool, 2)
+		done := make(chan struct{})
+		b.start(t, dispatch.Work{
+			ID:   "a",
+			Run:  func(context.Context) tool.Result { <-done; return tool.Success(nil) },
+			Kill: func(force bool) { forced <- force },
+		})
+		begun := time.Now()
+		b.Cancel("a", perdure.CauseCanceled)
+
+		if first := <-forced; first {
+			t.Error("the first kill was by force")
+		}
+		if second := <-forced; !second || time.Since(begun) != dispatch.DefaultKillWait {
+			t.Errorf("second kill forced %t after %s", second, time.Since(begun))
+		}
+		close(done)
+	})
+}
+
+func TestInterruptForegroundOnly(t *testing.T) { // RC8, prior art's interrupt
+	t.Parallel()
+	inBubble(t, func(t *testing.T, b *bed) {
+		b.start(t, dispatch.Work{ID: "front", Turn: "turn_1", Lane: perdure.Foreground, Run: untilStopped})
+		b.start(t, dispatch.Work{ID: "other", Turn: "turn_2", Lane: perdure.Foreground, Run: untilStopped})
+		b.start(t, dispatch.Work{ID: "back", Turn: "turn_1", Lane: perdure.Background, Run: untilStopped})
+
+		n := b.Interrupt("turn_1")
+		end := <-b.ends
+		synctest.Wait()
+
+		if n != 1 || end.Cause != perdure.CauseInterrupt || b.Running("front") || !b.Running("back") || !b.Running("other") {
+			t.Errorf("interrupted %d, %+v; the background work and the other turn go on", n, end)
+		}
+	})
+}
+
+func TestDeadlineEndsWork(t *testing.T) { // LN4
+	t.Parallel()
+	inBubble(t, func(t *testing.T, b *bed) {
+		b.start(t, dispatch.Work{ID: "a", Deadline: time.Now().Add(time.Hour), Run: untilStopped})
+
+		end := <-b.ends
+
+		if end.Cause != perdure.CauseDeadline {
+			t.Errorf("got %+v", end)
+		}
+	})
+}
+
+func TestStartRefusesTheSameTwice(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, b *bed) {
+		b.start(t, dispatch.Work{ID: "a", Run: untilStopped})
+
+		if err := b.Start(dispatch.Work{ID: "a"}); !errors.Is(err, perdure.Conflict) {
+			t.Errorf("got %v, want Conflict", err)
+		}
+	})
+}
+
+func TestShutdownLeavesNothing(t *testing.T) { // RC11
+	t.Parallel()
+	inBubble(t, func(t *testing.T, b *bed) {
+		b.start(t, dispatch.Work{ID: "a", Run: untilStopped})
+
+		left := b.Shutdown(context.Background())
+
+		if end := <-b.ends; end.Cause != perdure.CauseShutdown || left != 0 {
+			t.Errorf("got %+v and %d left", end, left)
+		}
+		if err := b.Start(dispatch.Work{ID: "b"}); !errors.Is(err, perdure.Unavailable) {
+			t.Errorf("a start after it: got %v, want Unavailable", err)
+		}
+	})
+}
+
+// TestCancelAtStarted cancels in the moment after Start, again and again: none of them may be missed, and
+// each piece of work ends once (LN15).
+func TestCancelAtStarted(t *testing.T) {
+	t.Parallel()
+	const races = 20_000
+	d := dispatch.New(t.Context(), dispatch.Config{})
+	ends := make(chan dispatch.End, races)
+	for i := range races {
+		id := fmt.Sprint(i)
+		if err := d.Start(dispatch.Work{ID: id, Run: untilStopped, End: func(e dispatch.End) { ends <- e }}); err != nil {
+			t.Fatal(err)
+		}
+		go d.Cancel(id, perdure.CauseCanceled)
+	}
+	for range races {
+		if end := <-ends; end.Cause != perdure.CauseCanceled {
+			t.Fatalf("got %+v", end)
+		}
+	}
+	if left := d.Shutdown(t.Context()); left != 0 {
+		t.Errorf("%d left", left)
+	}
+}
