@@ -1,0 +1,146 @@
+// Package engine is the port of a running Perdure: what a caller may ask of it, in this process or far away.
+//
+// It may import the root only. The one thing to know: every answer that acknowledges something comes after
+// the commit that makes it durable. The laws stand in enginetest.
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/perdure/perdure"
+)
+
+// Engine is the only door for API, MCP, CLI and UI. It is safe for concurrent use.
+//
+// Errors are kinds of the root: NotFound for what is unknown or belongs to somebody else, Conflict, Limit,
+// Invalid for input that will never be right, Unavailable when it cannot be done now, Storage when the
+// store cannot promise durability any more.
+type Engine interface {
+	Sessions
+	Journals
+	Calls
+	Tasks
+	Tools
+}
+
+// Sessions starts conversations and speaks in them.
+type Sessions interface {
+	// NewSession starts a session for an agent.
+	NewSession(ctx context.Context, agent perdure.Agent) (Session, error)
+	// Session returns a session. NotFound: no such session.
+	Session(ctx context.Context, id perdure.SessionID) (Session, error)
+	// Sessions lists sessions, newest first; limit 0 means all.
+	Sessions(ctx context.Context, limit int) ([]Session, error)
+	// Send hands a message to a session. It is durable when Send returns; the answer comes as events.
+	// A message without an id is given one. The same id again, with the same content, is one message.
+	Send(ctx context.Context, id perdure.SessionID, message perdure.Message) error
+	// Interrupt asks for the end of the turn that runs (RC8). Without one it does nothing.
+	Interrupt(ctx context.Context, id perdure.SessionID, by, why string) error
+	// WaitIdle returns when the session is at rest: no turn, nothing queued, no live task, nothing to
+	// deliver that would start a turn. It ends with ctx.
+	WaitIdle(ctx context.Context, id perdure.SessionID) error
+}
+
+// Journals reads what happened.
+type Journals interface {
+	// Events returns up to limit events of a session after seq; limit 0 means all.
+	Events(ctx context.Context, id perdure.SessionID, after int64, limit int) ([]perdure.Event, error)
+	// Follow calls fn with every event after seq, in order and without a gap, then with new ones as they
+	// are committed, and with ephemeral frames in between. It returns with fn's error or ctx's.
+	Follow(ctx context.Context, id perdure.SessionID, after int64, fn func(Frame) error) error
+}
+
+// Calls reads and resolves the effect ledger.
+type Calls interface {
+	// Calls lists the calls of a session in the order of their claims.
+	Calls(ctx context.Context, id perdure.SessionID) ([]perdure.Call, error)
+	// ResolveCall gives an operator's word on a call whose outcome is unknown. Conflict: it is not unknown.
+	ResolveCall(ctx context.Context, key perdure.CallKey, word Word) error
+}
+
+// Tasks reads, cancels and resolves tasks.
+type Tasks interface {
+	// Task returns a task. NotFound: no such task.
+	Task(ctx context.Context, id perdure.TaskID) (perdure.Task, error)
+	// Tasks lists the tasks of a session, or of all for an empty id, in the order of their creation.
+	Tasks(ctx context.Context, id perdure.SessionID) ([]perdure.Task, error)
+	// TaskLog returns output from a byte offset on, at most max bytes; a negative offset counts from the end.
+	TaskLog(ctx context.Context, id perdure.TaskID, offset int64, max int) (Log, error)
+	// CancelTask asks for a task's end (RC1). The wish is durable when it returns; the receipt says how far
+	// it has come. A task that has ended is left as it is and its receipt is zero.
+	CancelTask(ctx context.Context, id perdure.TaskID, by, why string) (perdure.CancelReceipt, error)
+	// ResolveTask gives an operator's word on a task whose outcome is unknown. Conflict: it is not unknown.
+	ResolveTask(ctx context.Context, id perdure.TaskID, word Word) error
+	// WaitTask returns when the task has ended or awaits input, or with ctx.
+	WaitTask(ctx context.Context, id perdure.TaskID) (perdure.Task, error)
+}
+
+// Tools shows the tools and calls one.
+type Tools interface {
+	// Tools lists the tools in the order of their registration.
+	Tools(ctx context.Context) ([]Tool, error)
+	// CallTool runs a pure or idempotent tool once, outside any session, and returns its record. Invalid: the
+	// arguments are wrong, or the tool needs a session. NotFound: no such tool.
+	CallTool(ctx context.Context, name string, args json.RawMessage) (perdure.ToolResult, error)
+}
+
+// Session is a session as callers see it.
+type Session struct {
+	ID        perdure.SessionID     `json:"id"`
+	Title     string                `json:"title"`
+	Status    perdure.SessionStatus `json:"status"`
+	LastSeq   int64                 `json:"last_seq"`
+	OpenTasks int                   `json:"open_tasks"`
+	Unknown   int                   `json:"unknown"` // calls and tasks whose outcome is unknown
+	CreatedAt time.Time             `json:"created_at"`
+	UpdatedAt time.Time             `json:"updated_at"`
+}
+
+// Frame is what a follower sees: an event, or something for display that was never stored.
+type Frame struct {
+	Event   *perdure.Event  `json:"event,omitempty"`
+	Type    string          `json:"type,omitempty"` // of an ephemeral frame: output.message.delta, tool.output.delta, tool.progress
+	Data    json.RawMessage `json:"data,omitempty"` // of an ephemeral frame
+	Dropped int             `json:"dropped,omitempty"`
+}
+
+// Log is a piece of a task's output.
+type Log struct {
+	Offset int64   `json:"offset"`
+	Next   int64   `json:"next"`
+	End    int64   `json:"end"` // length of the log now
+	Chunks []Chunk `json:"chunks,omitempty"`
+}
+
+// Chunk is output of one stream.
+type Chunk struct {
+	Offset  int64     `json:"offset"`
+	Stream  string    `json:"stream"`
+	Attempt int       `json:"attempt"`
+	At      time.Time `json:"at"`
+	Bytes   []byte    `json:"bytes"`
+}
+
+// Word is an operator's word on an unknown outcome (LG11).
+type Word struct {
+	Answer perdure.Answer  `json:"outcome"`
+	Result json.RawMessage `json:"result,omitempty"` // with happened: what the call would have answered
+	By     string          `json:"by"`
+	Note   string          `json:"note,omitempty"`
+}
+
+// Tool is a tool as callers see it.
+type Tool struct {
+	Name        string              `json:"name"`
+	DisplayName string              `json:"display_name"`
+	Description string              `json:"description"`
+	Class       perdure.EffectClass `json:"class"`
+	Background  bool                `json:"background"`
+	NeedsEnv    bool                `json:"needs_env"`
+	Policy      string              `json:"policy"`
+	SoftBudget  time.Duration       `json:"soft_budget_ns"` // -1: never
+	Deadline    time.Duration       `json:"deadline_ns"`
+	Parameters  json.RawMessage     `json:"input_schema"`
+}

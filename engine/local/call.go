@@ -1,0 +1,96 @@
+package local
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine"
+	"github.com/perdure/perdure/internal/effect"
+	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/tool"
+)
+
+// Calls lists the calls of a session in the order of their claims.
+func (e *Engine) Calls(ctx context.Context, id perdure.SessionID) (calls []perdure.Call, err error) {
+	return calls, e.view(ctx, func(r store.Reader) error {
+		if _, err := r.Session(id); err != nil {
+			return err
+		}
+		calls, err = r.Calls(store.CallFilter{Session: id})
+		return err
+	})
+}
+
+// ResolveCall gives an operator's word on a foreground call whose outcome is unknown.
+func (e *Engine) ResolveCall(ctx context.Context, key perdure.CallKey, word engine.Word) error {
+	if word.Answer.Outcome() == "" {
+		return fmt.Errorf("resolve %s: %w answer %q: happened, did_not_happen or run_again", key, perdure.Invalid, word.Answer)
+	}
+	return e.effects.ResolveCall(ctx, key, effect.Word{Answer: word.Answer, Result: word.Result, By: word.By, Note: word.Note})
+}
+
+// Tools lists the tools.
+func (e *Engine) Tools(context.Context) ([]engine.Tool, error) {
+	var tools []engine.Tool
+	for _, name := range e.cfg.Tools.Names() {
+		if t, ok := e.cfg.Tools.Get(name); ok {
+			tools = append(tools, describeTool(t))
+		}
+	}
+	return tools, nil
+}
+
+func describeTool(t tool.Tool) engine.Tool {
+	spec := t.Spec()
+	_, background := t.(tool.Background)
+	shown := engine.Tool{
+		Name: spec.Name, DisplayName: spec.DisplayName, Description: spec.Description, Class: spec.Class, Background: background,
+		NeedsEnv: spec.NeedsEnv, Policy: string(spec.Policy), SoftBudget: spec.SoftBudget, Deadline: spec.Deadline, Parameters: spec.Parameters,
+	}
+	if shown.DisplayName == "" {
+		shown.DisplayName = spec.Name
+	}
+	if shown.Policy == "" {
+		shown.Policy = string(tool.PolicyAuto)
+	}
+	if shown.SoftBudget == 0 {
+		shown.SoftBudget = tool.DefaultSoftBudget
+	}
+	if shown.Deadline == 0 {
+		shown.Deadline = tool.DefaultDeadline
+	}
+	return shown
+}
+
+// CallTool runs a pure or idempotent tool once, outside any session: nothing is claimed, so a tool whose
+// effect must not happen twice is refused.
+func (e *Engine) CallTool(ctx context.Context, name string, args json.RawMessage) (perdure.ToolResult, error) {
+	t, ok := e.cfg.Tools.Get(name)
+	if !ok {
+		return perdure.ToolResult{}, fmt.Errorf("call tool %s: %w", name, perdure.NotFound)
+	}
+	spec := t.Spec()
+	if !spec.Class.Repeatable() {
+		return perdure.ToolResult{}, fmt.Errorf("call tool %s: %w: it is %s and runs in a session only, where it is claimed", name, perdure.Invalid, spec.Class)
+	}
+	call := tool.Call{ID: "call_outside", Execution: 1, Tool: name, Args: args, Class: spec.Class}
+	result, err := e.outside(ctx, call)
+	if err != nil {
+		return perdure.ToolResult{}, fmt.Errorf("call tool %s: %w", name, err)
+	}
+	record, err := result.Record(call.ID)
+	if err != nil {
+		e.cfg.Log.Error("a tool failed internally", "tool", name, "error", tool.Chain(err))
+	}
+	return record, nil
+}
+
+// outside checks and runs a call without a session.
+func (e *Engine) outside(ctx context.Context, call tool.Call) (tool.Result, error) {
+	if fault := e.cfg.Tools.Validate(call.Tool, call.Args); fault != nil {
+		return *fault, nil
+	}
+	return e.cfg.Tools.Execute(ctx, call, tool.Env{})
+}

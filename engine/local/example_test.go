@@ -1,0 +1,88 @@
+package local_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine/local"
+	"github.com/perdure/perdure/model/scripted"
+	"github.com/perdure/perdure/store/sqlite"
+	"github.com/perdure/perdure/tool"
+)
+
+// A durable tool and a session, on the embedded store.
+func ExampleEngine() {
+	if err := shipRelease(context.Background()); err != nil {
+		fmt.Println(err)
+	}
+	// Output: The image is perdure/perdure:1.
+}
+
+func shipRelease(ctx context.Context) error {
+	type In struct {
+		Repo string `json:"repo" jsonschema:"the repository to build"`
+	}
+	type Out struct {
+		Image string `json:"image"`
+	}
+	spec := tool.Spec{Name: "build", Description: "Build a repository.", Class: perdure.Idempotent}
+	build := tool.New(spec, func(_ context.Context, in In, env tool.Env) (Out, error) {
+		env.Sink.Progress(1, 2, "compiling")   // the same sink in every lane
+		return Out{Image: in.Repo + ":1"}, nil // env.Call.Key is the same on every attempt
+	})
+	dir, err := os.MkdirTemp("", "perdure-example")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	st, err := sqlite.Open(ctx, sqlite.Config{Dir: dir})
+	if err != nil {
+		return err
+	}
+	defer st.Close()
+	model, err := scripted.Parse("example", []byte(`
+steps:
+  - calls: [{name: build, args: {repo: perdure/perdure}}]
+  - text: 'The image is {{(result "build").image}}.'
+`))
+	if err != nil {
+		return err
+	}
+	eng, err := local.Open(ctx, local.Config{Store: st, Model: model, Tools: tool.NewRegistry(build)})
+	if err != nil {
+		return err
+	}
+	s, err := eng.NewSession(ctx, perdure.Agent{Instructions: "You ship releases."})
+	if err != nil {
+		return err
+	}
+	if err := eng.Send(ctx, s.ID, perdure.Text("Build perdure/perdure")); err != nil {
+		return err
+	}
+	return untilRest(ctx, eng, s.ID)
+}
+
+// untilRest runs the engine until the session is at rest and prints what the agent said last.
+func untilRest(ctx context.Context, eng *local.Engine, id perdure.SessionID) error {
+	work, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- eng.Run(work) }()
+	err := eng.WaitIdle(ctx, id)
+	stop()
+	if err := errors.Join(err, <-ended); err != nil {
+		return err
+	}
+	events, err := eng.Events(ctx, id, 0, 0)
+	if err != nil {
+		return err
+	}
+	for _, event := range events {
+		if f, ok := event.Fact.(perdure.TurnCompleted); ok {
+			fmt.Println(f.FinalPreview)
+		}
+	}
+	return nil
+}

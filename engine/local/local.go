@@ -1,0 +1,363 @@
+// Package local is the engine that turns the wheel in this process, over a store: the embedded default.
+//
+// It may import the ports, dispatch and internal/effect. The one thing to know: a start after kill -9 is an
+// ordinary start. [Open] only prepares; [Engine.Run] reads what the journal says, takes up whatever is
+// unfinished, and goes on; whoever holds the store's directory proves by it that the former process is dead.
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/dispatch"
+	"github.com/perdure/perdure/engine"
+	"github.com/perdure/perdure/internal/effect"
+	"github.com/perdure/perdure/model"
+	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/tool"
+)
+
+// The defaults of chapter 18.
+const (
+	defaultLease = 10 * time.Second
+	defaultBeat  = 2 * time.Second
+	defaultDrain = 10 * time.Second
+	stopTime     = 5 * time.Second // for work to return once its context has ended
+)
+
+// Overflow is what happens to a background run for which there is no place (BG17).
+type Overflow = effect.Overflow
+
+// The policies for overflow. The zero value of Config is queue.
+const (
+	OverflowQueue  = effect.OverflowQueue
+	OverflowReject = effect.OverflowReject
+)
+
+// Config is what an engine is made of. Store, Model and Tools are required.
+type Config struct {
+	Store store.Store // closed by whoever opened it, after Run has returned
+	Model model.Model
+	Tools *tool.Registry
+	// Files opens the files of a session, as the model sees them and as the runtime writes them.
+	// nil: the store's own files.
+	Files func(session perdure.SessionID) (model, runtime tool.Files)
+
+	MaxExecutions int           // LG9; 0: 3; -1: no cap
+	NoProgress    int           // TN1; 0: 3; -1: off
+	ModelAttempts int           // TN21; 0: 5
+	PerSession    int           // running background runs of a session; 0: 5; -1: no cap
+	PerProcess    int           // of the process; 0: 64; -1: no cap
+	QueueLength   int           // queued runs of a session; 0: 32
+	Overflow      Overflow      // BG17
+	Grace         time.Duration // from cancel to fence; 0: 10 s
+	Drain         time.Duration // how long Run lets work settle when its ctx ends; 0: 10 s; -1: none
+	Lease         time.Duration // of the worker; 0: 10 s
+	Beat          time.Duration // of the worker; 0: 2 s
+	Log           *slog.Logger  // nil: discarded
+}
+
+// Engine turns the wheel in this process. It is safe for concurrent use. Intents (a session, a message, a
+// cancel) are durable whether or not Run runs; work is only done while it does.
+type Engine struct {
+	cfg     Config
+	worker  store.Worker
+	effects *effect.Effects
+	lanes   *dispatch.Dispatcher
+	freed   chan struct{} // capacity 1: places may be free
+	emptied chan struct{} // closed when the lanes are empty for good
+
+	mu      sync.Mutex
+	running bool                           // guarded by mu
+	ended   bool                           // guarded by mu; an engine runs once
+	ctx     context.Context                // guarded by mu; of the drivers, while Run runs
+	drivers map[perdure.SessionID]*driver  // guarded by mu
+	woken   map[perdure.SessionID]struct{} // guarded by mu; before Run began
+	group   sync.WaitGroup                 // the drivers
+	fail    context.CancelCauseFunc        // guarded by mu; ends Run
+}
+
+var _ engine.Engine = (*Engine)(nil)
+
+// Open checks the configuration and prepares an engine; it starts nothing. Invalid: what is wrong, among it
+// every tool that the registry refused.
+func Open(ctx context.Context, cfg Config) (*Engine, error) {
+	if cfg.Store == nil || cfg.Model == nil || cfg.Tools == nil {
+		return nil, fmt.Errorf("open engine: %w configuration: Store, Model and Tools are required", perdure.Invalid)
+	}
+	if err := cfg.Tools.Err(); err != nil {
+		return nil, fmt.Errorf("open engine: %w", err)
+	}
+	cfg = withDefaults(cfg)
+	if cfg.Lease < 3*cfg.Beat { // ER7
+		return nil, fmt.Errorf("open engine: %w configuration: Lease %s is under three times Beat %s", perdure.Invalid, cfg.Lease, cfg.Beat)
+	}
+	e := &Engine{
+		cfg: cfg, freed: make(chan struct{}, 1), emptied: make(chan struct{}),
+		drivers: map[perdure.SessionID]*driver{}, woken: map[perdure.SessionID]struct{}{},
+	}
+	e.worker = store.Worker{ID: effect.NewID[perdure.WorkerID](), Host: hostname(), BootID: bootID(), PID: os.Getpid()}
+	e.lanes = dispatch.New(context.WithoutCancel(ctx), dispatch.Config{Grace: cfg.Grace, Log: cfg.Log})
+	var err error
+	e.effects, err = effect.New(effect.Config{
+		Store: cfg.Store, Model: cfg.Model, Tools: cfg.Tools, Dispatcher: e.lanes, Worker: e.worker.ID, Files: cfg.Files,
+		MaxExecutions: cfg.MaxExecutions, NoProgress: cfg.NoProgress, ModelAttempts: cfg.ModelAttempts,
+		PerSession: cfg.PerSession, PerProcess: cfg.PerProcess, QueueLength: cfg.QueueLength, Overflow: cfg.Overflow,
+		Log: cfg.Log, Wake: e.wake, Freed: e.placeFreed,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open engine: %w", err)
+	}
+	return e, nil
+}
+
+func withDefaults(cfg Config) Config {
+	if cfg.Lease <= 0 {
+		cfg.Lease = defaultLease
+	}
+	if cfg.Beat <= 0 {
+		cfg.Beat = defaultBeat
+	}
+	if cfg.Drain == 0 {
+		cfg.Drain = defaultDrain
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	return cfg
+}
+
+// Run does the work until ctx ends: it takes up everything unfinished at once, then drives sessions and
+// runs tasks. When ctx ends, work may settle for the drain time; what has not returned is left as it is, for
+// the next start (RC11). It returns nil then, Storage when the store cannot promise durability any more,
+// Conflict when it runs already, and Unavailable when it has run before. Every goroutine of the engine is gone when it returns.
+func (e *Engine) Run(ctx context.Context) error {
+	work, fail, err := e.begin(ctx)
+	if err != nil {
+		return unlessEnded(ctx, err)
+	}
+	defer fail(nil)
+	defer e.end(ctx)
+	err = e.recover(work)
+	if err == nil {
+		err = e.turn(work)
+	}
+	return unlessEnded(ctx, err)
+}
+
+// unlessEnded is the error of a Run, or nil when it is only the echo of ctx's end.
+func unlessEnded(ctx context.Context, err error) error {
+	if err == nil || ctx.Err() != nil && !store.Broken(err) {
+		return nil
+	}
+	return fmt.Errorf("run: %w", err)
+}
+
+// begin marks the engine as running and registers its worker, before it claims anything (LG19).
+func (e *Engine) begin(ctx context.Context) (context.Context, context.CancelCauseFunc, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.running {
+		return nil, nil, fmt.Errorf("%w: it runs already", perdure.Conflict)
+	}
+	if e.ended {
+		return nil, nil, fmt.Errorf("%w: it has run and stopped; open another engine", perdure.Unavailable)
+	}
+	err := e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+		worker := e.worker
+		worker.StartedAt, worker.LeaseUntil = tx.Now(), tx.Now().Add(e.cfg.Lease)
+		return tx.PutWorker(worker)
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("register worker: %w", err)
+	}
+	work, fail := context.WithCancelCause(ctx)
+	e.running, e.ctx, e.fail = true, work, fail
+	return work, fail, nil
+}
+
+// recover takes up what former workers left: tasks first, then the sessions that were being driven or have
+// something to do (RC12).
+func (e *Engine) recover(ctx context.Context) error {
+	if err := e.catchUp(ctx); err != nil {
+		return err
+	}
+	var unfinished []perdure.SessionID
+	err := patiently(ctx, func() (err error) {
+		unfinished, err = e.unfinished(ctx)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, id := range unfinished {
+		e.wake(id)
+	}
+	e.mu.Lock()
+	woken := e.woken
+	e.woken = map[perdure.SessionID]struct{}{}
+	e.mu.Unlock()
+	for id := range woken {
+		e.wake(id)
+	}
+	return nil
+}
+
+// catchUp takes over what former workers left and starts what is queued. A task that cannot be taken up now is
+// logged and tried again with the next beat; it keeps nobody else waiting.
+func (e *Engine) catchUp(ctx context.Context) error {
+	return patiently(ctx, func() error {
+		_, err := e.effects.TakeOverTasks(ctx)
+		if err == nil {
+			_, err = e.effects.StartQueued(ctx)
+		}
+		return err
+	})
+}
+
+// patiently does something again while the store is not available, until ctx ends.
+func patiently(ctx context.Context, do func() error) error {
+	for attempt := 1; ; attempt++ {
+		err := do()
+		if err == nil || !errors.Is(err, perdure.Unavailable) || ctx.Err() != nil {
+			return err
+		}
+		select {
+		case <-time.After(perdure.RetryDelay(min(attempt, 5), 0, "start") / 20):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// unfinished lists the sessions that a driver left, or whose journal has something that nobody looked at.
+// Former workers' rows go with it.
+func (e *Engine) unfinished(ctx context.Context) ([]perdure.SessionID, error) {
+	ids := []perdure.SessionID{}
+	err := e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+		ids = ids[:0]
+		sessions, err := tx.Sessions(store.SessionFilter{})
+		if err != nil {
+			return err
+		}
+		for _, s := range sessions {
+			if s.Worker != "" || s.Unread() {
+				ids = append(ids, s.ID)
+			}
+		}
+		return e.buryWorkers(tx)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("find unfinished sessions: %w", err)
+	}
+	return ids, nil
+}
+
+// buryWorkers removes the rows of former processes: the lock on the data directory proves them dead (LG20).
+func (e *Engine) buryWorkers(tx store.Tx) error {
+	workers, err := tx.Workers()
+	if err != nil {
+		return err
+	}
+	for _, w := range workers {
+		if w.ID == e.worker.ID {
+			continue
+		}
+		if err := tx.RemoveWorker(w.ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// turn beats and starts queued work until ctx ends or the store fails.
+func (e *Engine) turn(ctx context.Context) error {
+	tick := time.NewTicker(e.cfg.Beat)
+	defer tick.Stop()
+	for {
+		var err error
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-tick.C:
+			if err = e.beat(ctx); err == nil {
+				err = e.catchUp(ctx)
+			}
+		case <-e.freed:
+			_, err = e.effects.StartQueued(ctx)
+		}
+		if store.Broken(err) || errors.Is(err, perdure.Lost) {
+			return err
+		}
+		if err != nil && ctx.Err() == nil {
+			e.cfg.Log.Warn("a round of the worker failed", "worker", e.worker.ID, "error", err)
+		}
+	}
+}
+
+func (e *Engine) beat(ctx context.Context) error {
+	var beat store.Beat
+	err := e.cfg.Store.InTx(ctx, func(tx store.Tx) (err error) {
+		beat, err = tx.BeatWorker(e.worker.ID, e.cfg.Lease)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("beat: %w", err)
+	}
+	e.effects.Beat(beat)
+	return nil
+}
+
+// end drains, stops what is left, and hands the lease back.
+func (e *Engine) end(ctx context.Context) {
+	e.mu.Lock()
+	e.running, e.ended = false, true
+	e.fail(perdure.CauseShutdown)
+	e.mu.Unlock()
+	drain, stop := context.WithTimeout(context.WithoutCancel(ctx), max(e.cfg.Drain, 0))
+	e.lanes.WaitIdle(drain)
+	stop()
+	rest, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
+	defer cancel()
+	if left := e.lanes.Shutdown(rest); left > 0 {
+		e.cfg.Log.Warn("work was left as it is, for the next start", "left", left)
+	}
+	close(e.emptied)
+	e.group.Wait()
+	e.effects.Wait()
+	err := e.cfg.Store.InTx(rest, func(tx store.Tx) error { return tx.RemoveWorker(e.worker.ID) })
+	if err != nil {
+		e.cfg.Log.Warn("the worker's lease was not handed back", "worker", e.worker.ID, "error", err)
+	}
+}
+
+func (e *Engine) placeFreed() {
+	select {
+	case e.freed <- struct{}{}:
+	default:
+	}
+}
+
+func hostname() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return "unknown"
+	}
+	return name
+}
+
+// bootID tells one boot of a host from another; it is empty where the system does not say.
+func bootID() string {
+	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(id))
+}

@@ -1,0 +1,40 @@
+package local_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/perdure/perdure/engine/enginetest"
+	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/store/memory"
+	"github.com/perdure/perdure/store/sqlite"
+)
+
+func TestMain(m *testing.M) { os.Exit(m.Run()) }
+
+// TestEngine is the suite over the store in memory: fast, so that every law runs on every change.
+func TestEngine(t *testing.T) {
+	t.Parallel()
+	enginetest.Run(t, func(t *testing.T, s enginetest.Setup) enginetest.World {
+		st := memory.New(memory.Config{})
+		return newWorld(t, s, func(*testing.T) store.Store { return st }, func(store.Store) {})
+	})
+}
+
+// TestEngineOnSQLite is the same suite over the real thing: the directory survives, and is opened anew after
+// each death.
+func TestEngineOnSQLite(t *testing.T) {
+	t.Parallel()
+	enginetest.Run(t, func(t *testing.T, s enginetest.Setup) enginetest.World {
+		dir := t.TempDir()
+		open := func(t *testing.T) store.Store {
+			t.Helper()
+			st, err := sqlite.Open(t.Context(), sqlite.Config{Dir: dir})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return st
+		}
+		return newWorld(t, s, open, func(st store.Store) { st.Close() })
+	})
+}

@@ -1,0 +1,224 @@
+package local
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"reflect"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine"
+	"github.com/perdure/perdure/internal/effect"
+	"github.com/perdure/perdure/store"
+)
+
+// NewSession starts a session for an agent.
+func (e *Engine) NewSession(ctx context.Context, agent perdure.Agent) (engine.Session, error) {
+	row := store.Session{ID: effect.NewID[perdure.SessionID](), Title: agent.Title, Status: perdure.SessionStarted}
+	rand.Read(row.Secret[:]) // never fails
+	err := e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+		row.CreatedAt, row.UpdatedAt = tx.Now(), tx.Now()
+		if err := tx.CreateSession(row); err != nil {
+			return err
+		}
+		return e.append(tx, row.ID, perdure.Event{Actor: "user", Fact: perdure.SessionCreated{Agent: agent}})
+	})
+	if err != nil {
+		return engine.Session{}, fmt.Errorf("new session: %w", err)
+	}
+	return e.Session(ctx, row.ID)
+}
+
+// append adds one event with its id and moment.
+func (e *Engine) append(tx store.Tx, id perdure.SessionID, event perdure.Event) error {
+	event.ID, event.At, event.Session = effect.NewID[perdure.EventID](), tx.Now(), id
+	return tx.Append(id, []perdure.Event{event})
+}
+
+// Session returns a session.
+func (e *Engine) Session(ctx context.Context, id perdure.SessionID) (s engine.Session, err error) {
+	return s, e.view(ctx, func(r store.Reader) error {
+		row, err := r.Session(id)
+		if err != nil {
+			return err
+		}
+		s, err = describe(r, row)
+		return err
+	})
+}
+
+// Sessions lists sessions, newest first.
+func (e *Engine) Sessions(ctx context.Context, limit int) (list []engine.Session, err error) {
+	return list, e.view(ctx, func(r store.Reader) error {
+		rows, err := r.Sessions(store.SessionFilter{Limit: limit})
+		if err != nil {
+			return err
+		}
+		for _, row := range rows {
+			s, err := describe(r, row)
+			if err != nil {
+				return err
+			}
+			list = append(list, s)
+		}
+		return nil
+	})
+}
+
+// describe counts what a session has open.
+func describe(r store.Reader, row store.Session) (engine.Session, error) {
+	s := engine.Session{
+		ID: row.ID, Title: row.Title, Status: row.Status, LastSeq: row.LastSeq, CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt,
+	}
+	tasks, err := r.Tasks(store.TaskFilter{Session: row.ID})
+	if err != nil {
+		return s, err
+	}
+	for _, t := range tasks {
+		if t.State.Live() {
+			s.OpenTasks++
+		}
+	}
+	unknown, err := r.Calls(store.CallFilter{Session: row.ID, State: perdure.CallUnknown})
+	s.Unknown = len(unknown) // an unknown task has an unknown row in the ledger
+	return s, err
+}
+
+// view reads the store.
+func (e *Engine) view(ctx context.Context, fn func(store.Reader) error) error {
+	return e.cfg.Store.View(ctx, fn)
+}
+
+// Send hands a message to a session. It is acknowledged after the commit.
+func (e *Engine) Send(ctx context.Context, id perdure.SessionID, message perdure.Message) error {
+	if err := checkInput(message); err != nil {
+		return fmt.Errorf("send to %s: %w", id, err)
+	}
+	named := message.ID != ""
+	if !named {
+		message.ID = effect.NewMessageID()
+	}
+	mode := message.Mode
+	if mode == "" {
+		mode = perdure.ModeSteer
+	}
+	err := e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+		row, err := tx.Session(id)
+		if err != nil {
+			return err
+		}
+		if named {
+			if known, err := received(tx, id, message); known || err != nil {
+				return err
+			}
+		}
+		if mode == perdure.ModeReject && row.Status == perdure.SessionActive {
+			return fmt.Errorf("%w: a turn runs", perdure.Conflict)
+		}
+		message.At = tx.Now()
+		return e.append(tx, id, perdure.Event{Actor: "user", Fact: perdure.MessageReceived{Message: message, Mode: mode, Source: "user"}})
+	})
+	if !refused(err) {
+		e.wake(id) // also when the answer of the commit was lost
+	}
+	if err != nil {
+		return fmt.Errorf("send to %s: %w", id, err)
+	}
+	return nil
+}
+
+// refused reports an error after which nothing can have been committed.
+func refused(err error) bool {
+	return errors.Is(err, perdure.NotFound) || errors.Is(err, perdure.Invalid) || errors.Is(err, perdure.Conflict)
+}
+
+// received looks for a message that was sent before under the same id (N5).
+func received(r store.Reader, id perdure.SessionID, message perdure.Message) (bool, error) {
+	events, err := r.Events(id, 0, 0)
+	if err != nil {
+		return false, err
+	}
+	for _, event := range events {
+		f, ok := event.Fact.(perdure.MessageReceived)
+		if !ok || f.Message.ID != message.ID {
+			continue
+		}
+		if !reflect.DeepEqual(f.Message.Parts, message.Parts) {
+			return true, fmt.Errorf("%w: message %s came before with other content", perdure.Conflict, message.ID)
+		}
+		return true, nil
+	}
+	return false, nil
+}
+
+// checkInput refuses what a user may not send (O4).
+func checkInput(m perdure.Message) error {
+	if !m.Mode.Valid() {
+		return fmt.Errorf("%w mode %q: steer, queue, interrupt or reject", perdure.Invalid, m.Mode)
+	}
+	if m.Role != perdure.RoleUser && m.Role != "" {
+		return fmt.Errorf("%w role %q: a message from outside is a user's", perdure.Invalid, m.Role)
+	}
+	if len(m.Parts) == 0 {
+		return fmt.Errorf("%w message: it is empty", perdure.Invalid)
+	}
+	for _, part := range m.Parts {
+		if part.Type != perdure.PartText && part.Type != perdure.PartImage {
+			return fmt.Errorf("%w part %q: a user sends text and images", perdure.Invalid, part.Type)
+		}
+	}
+	return nil
+}
+
+// Interrupt asks for the end of the turn that runs.
+func (e *Engine) Interrupt(ctx context.Context, id perdure.SessionID, by, why string) error {
+	err := e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+		row, err := tx.Session(id)
+		if err != nil || row.Status != perdure.SessionActive {
+			return err
+		}
+		return e.append(tx, id, perdure.Event{Actor: by, Fact: perdure.InterruptRequested{By: by, Reason: why}})
+	})
+	if !refused(err) {
+		e.wake(id)
+	}
+	if err != nil {
+		return fmt.Errorf("interrupt %s: %w", id, err)
+	}
+	return nil
+}
+
+// errRest ends a watch of a session that came to rest.
+var errRest = errors.New("at rest")
+
+// WaitIdle returns when the session is at rest.
+func (e *Engine) WaitIdle(ctx context.Context, id perdure.SessionID) error {
+	var session *perdure.Session
+	err := e.view(ctx, func(r store.Reader) (err error) {
+		session, err = effect.Fold(r, id)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("wait for %s: %w", id, err)
+	}
+	if session.AtRest() {
+		return nil
+	}
+	err = e.cfg.Store.Watch(ctx, id, session.Seq, func(f store.Frame) error {
+		if f.Event == nil {
+			return nil
+		}
+		if err := session.Apply(*f.Event); err != nil {
+			return err
+		}
+		if session.AtRest() {
+			return errRest
+		}
+		return nil
+	})
+	if errors.Is(err, errRest) {
+		return nil
+	}
+	return fmt.Errorf("wait for %s: %w", id, err)
+}

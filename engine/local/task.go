@@ -1,0 +1,95 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine"
+	"github.com/perdure/perdure/internal/effect"
+	"github.com/perdure/perdure/store"
+)
+
+// Task returns a task.
+func (e *Engine) Task(ctx context.Context, id perdure.TaskID) (t perdure.Task, err error) {
+	return t, e.view(ctx, func(r store.Reader) error {
+		t, err = r.Task("", id)
+		return err
+	})
+}
+
+// Tasks lists tasks in the order of their creation.
+func (e *Engine) Tasks(ctx context.Context, id perdure.SessionID) (tasks []perdure.Task, err error) {
+	return tasks, e.view(ctx, func(r store.Reader) error {
+		tasks, err = r.Tasks(store.TaskFilter{Session: id})
+		return err
+	})
+}
+
+// TaskLog returns output from a byte offset on.
+func (e *Engine) TaskLog(ctx context.Context, id perdure.TaskID, offset int64, max int) (log engine.Log, err error) {
+	return log, e.view(ctx, func(r store.Reader) error {
+		chunks, from, end, err := effect.LogFrom(r, id, offset, max)
+		if err != nil {
+			return err
+		}
+		log = engine.Log{Offset: from, Next: from, End: end}
+		for _, c := range chunks {
+			log.Chunks = append(log.Chunks, engine.Chunk(c))
+			log.Next = c.Offset + int64(len(c.Bytes))
+		}
+		return nil
+	})
+}
+
+// CancelTask asks for a task's end.
+func (e *Engine) CancelTask(ctx context.Context, id perdure.TaskID, by, why string) (perdure.CancelReceipt, error) {
+	return e.effects.CancelTask(ctx, id, effect.CancelWish{By: by, Why: why})
+}
+
+// ResolveTask gives an operator's word on a task whose outcome is unknown.
+func (e *Engine) ResolveTask(ctx context.Context, id perdure.TaskID, word engine.Word) error {
+	if word.Answer.Outcome() == "" {
+		return fmt.Errorf("resolve task %s: %w answer %q: happened, did_not_happen or run_again", id, perdure.Invalid, word.Answer)
+	}
+	err := e.effects.ResolveTask(ctx, id, effect.Word{Answer: word.Answer, Result: word.Result, By: word.By, Note: word.Note})
+	e.placeFreed()
+	return err
+}
+
+// errEnded ends a watch of a task that ended.
+var errEnded = errors.New("ended")
+
+// WaitTask returns when the task has ended or awaits input.
+func (e *Engine) WaitTask(ctx context.Context, id perdure.TaskID) (perdure.Task, error) {
+	task, err := e.Task(ctx, id)
+	if err != nil {
+		return task, fmt.Errorf("wait for task %s: %w", id, err)
+	}
+	row, err := e.Session(ctx, task.Session)
+	if err != nil {
+		return task, fmt.Errorf("wait for task %s: %w", id, err)
+	}
+	look := func() error {
+		if task, err = e.Task(ctx, id); err != nil {
+			return err
+		}
+		if task.State.Terminal() || task.State == perdure.TaskAwaitingInput {
+			return errEnded
+		}
+		return nil
+	}
+	if err = look(); err == nil {
+		err = e.cfg.Store.Watch(ctx, task.Session, row.LastSeq, func(f store.Frame) error {
+			if f.Event == nil || f.Event.Task != id {
+				return nil
+			}
+			return look()
+		})
+	}
+	if errors.Is(err, errEnded) {
+		return task, nil
+	}
+	return task, fmt.Errorf("wait for task %s: %w", id, err)
+}

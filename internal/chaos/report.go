@@ -1,0 +1,168 @@
+package chaos
+
+import (
+	"slices"
+	"time"
+
+	"github.com/perdure/perdure"
+)
+
+// Report is the verdict on a run, in the fields that programs read. Fields are only ever added.
+type Report struct {
+	Seed             int64       `json:"seed"`
+	Kills            int         `json:"kills"`
+	Sessions         int         `json:"sessions"`
+	Tasks            int         `json:"tasks"`
+	Settled          int         `json:"settled"` // tasks in a terminal state other than unknown
+	LostSettled      int         `json:"lost_settled"`
+	DuplicateEffects int         `json:"duplicate_effects"`
+	Unknown          int         `json:"unknown"` // tasks and foreground calls of unknown outcome
+	Stuck            int         `json:"stuck"`
+	EventGaps        int         `json:"event_gaps"`
+	Undelivered      int         `json:"undelivered"`
+	DeliveredTwice   int         `json:"delivered_twice"`
+	RecoveryP50MS    int64       `json:"recovery_p50_ms"`
+	RecoveryP99MS    int64       `json:"recovery_p99_ms"`
+	UpperBound95     float64     `json:"upper_bound_95"` // 3/kills; 0 when there was a violation or no kill
+	Adopted          int         `json:"adopted"`        // supervised commands that outlived the runtime and were taken up
+	Resumed          int         `json:"resumed"`        // calls and tasks that were taken up in any other way
+	Effects          int         `json:"effects"`
+	EffectsMissing   int         `json:"effects_missing"` // neither done nor reported unknown
+	RecoveryMS       Recovery    `json:"recovery_ms"`
+	Violations       []Violation `json:"violations,omitempty"`
+	OK               bool        `json:"ok"`
+}
+
+// Recovery is how long it took from the start of a process to its first step, in milliseconds.
+type Recovery struct {
+	P50 int64 `json:"p50"`
+	Max int64 `json:"max"`
+}
+
+// Run is what the loop itself knows of a run.
+type Run struct {
+	Seed       int64
+	Kills      int
+	Recoveries []time.Duration
+	// Known is what was settled when it was looked at between kills: result texts by task. They must be the
+	// same at the end (I1).
+	Known map[perdure.TaskID]string
+}
+
+// Judge counts what a run left behind and checks every invariant.
+func Judge(r Record, run Run) Report {
+	rep := Report{Seed: run.Seed, Kills: run.Kills, Sessions: len(r.Journals), Violations: Check(r), Effects: len(r.Ledger)}
+	final := map[perdure.TaskID]perdure.Task{}
+	for _, journal := range r.Journals {
+		rep.journal(journal, final)
+	}
+	for _, task := range final {
+		rep.Tasks++
+		switch {
+		case task.State == perdure.TaskUnknown:
+			rep.Unknown++
+		case task.State.Terminal():
+			rep.Settled++
+		}
+	}
+	rep.lost(run, final)
+	rep.missing(r, final)
+	for _, v := range rep.Violations {
+		switch v.Invariant {
+		case "I2", "I3":
+			rep.DuplicateEffects++
+		case "I4":
+			rep.Stuck++
+		case "I6":
+			rep.EventGaps++
+		}
+	}
+	rep.recoveries(run.Recoveries)
+	rep.OK = len(rep.Violations) == 0 && rep.LostSettled == 0 && rep.EffectsMissing == 0
+	if rep.OK && run.Kills > 0 {
+		rep.UpperBound95 = 3 / float64(run.Kills)
+	}
+	return rep
+}
+
+// journal counts one session's history.
+func (rep *Report) journal(j Journal, final map[perdure.TaskID]perdure.Task) {
+	for _, event := range j.Events {
+		switch f := event.Fact.(type) {
+		case perdure.TaskCreated:
+			final[f.Task.ID] = f.Task
+		case perdure.TaskUpdated:
+			final[f.Task.ID] = f.Task
+		case perdure.TaskReattached:
+			rep.takenOver(f.How)
+		case perdure.ToolTakenOver:
+			rep.takenOver(f.How)
+		case perdure.ToolUnknown:
+			rep.Unknown++
+		}
+	}
+	for _, n := range deliveries(j) {
+		switch {
+		case n == 0:
+			rep.Undelivered++
+		case n > 1:
+			rep.DeliveredTwice++
+		}
+	}
+}
+
+func (rep *Report) takenOver(how perdure.TakeOver) {
+	if how == perdure.Adopt {
+		rep.Adopted++
+		return
+	}
+	rep.Resumed++
+}
+
+// lost counts the settled results that somebody saw and that are different or gone now (I1).
+func (rep *Report) lost(run Run, final map[perdure.TaskID]perdure.Task) {
+	for id, seen := range run.Known {
+		if task, ok := final[id]; !ok || TaskResult(task) != seen {
+			rep.LostSettled++
+			rep.Violations = append(rep.Violations, Violation{Invariant: "I1", Text: "the result of task " + string(id) + " changed after it was told"})
+		}
+	}
+}
+
+// TaskResult is what of an ended task may never change.
+func TaskResult(t perdure.Task) string { return string(t.State) + " " + t.Summary }
+
+// missing counts the effects that were asked for, are not in the ledger, and are not reported as unknown.
+func (rep *Report) missing(r Record, final map[perdure.TaskID]perdure.Task) {
+	accounted := map[string]bool{}
+	for _, line := range r.Ledger {
+		accounted[line.Effect] = true
+	}
+	for _, journal := range r.Journals {
+		for _, event := range journal.Events {
+			if f, ok := event.Fact.(perdure.ToolUnknown); ok {
+				accounted[string(journal.Session)+" "+f.Name] = true
+			}
+		}
+	}
+	for _, task := range final {
+		if task.State == perdure.TaskUnknown {
+			accounted[string(task.Session)+" "+task.Tool] = true
+		}
+	}
+	for _, order := range r.Expected {
+		if !accounted[order.Effect] && !accounted[string(order.Session)+" "+order.Tool] {
+			rep.EffectsMissing++
+		}
+	}
+}
+
+func (rep *Report) recoveries(all []time.Duration) {
+	if len(all) == 0 {
+		return
+	}
+	slices.Sort(all)
+	at := func(percent int) int64 { return all[min(len(all)*percent/100, len(all)-1)].Milliseconds() }
+	rep.RecoveryP50MS, rep.RecoveryP99MS = at(50), at(99)
+	rep.RecoveryMS = Recovery{P50: at(50), Max: all[len(all)-1].Milliseconds()}
+}

@@ -1,0 +1,326 @@
+package effect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/dispatch"
+	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/tool"
+)
+
+// CallRun is a foreground call in work for a driver.
+type CallRun struct {
+	Session *perdure.Session // as of the commit that claimed it
+	Drive   *Drive
+	Command perdure.RunCall
+	Done    func(Outcome) // called once, from another goroutine; not called when the runtime shuts down
+}
+
+// StartCall runs a claimed call, or takes it over, and tells its outcome by run.Done (TN10, LG8).
+func (e *Effects) StartCall(ctx context.Context, run CallRun) error {
+	row, err := e.rowOf(ctx, run)
+	if err != nil {
+		return fmt.Errorf("start call %s: %w", run.Command.Call.ID, err)
+	}
+	t, ok := e.lookup(run.Session.Agent, row.Tool)
+	how, ours := e.unstarted.LoadAndDelete(row.Token)
+	switch {
+	case ours && how != perdure.TakeOver(""):
+		return e.proceedCall(ctx, run, row, t, how.(perdure.TakeOver))
+	case !ours && e.live(row.Worker):
+		return nil // it was begun here: its end is on its way
+	case !ours || run.Command.Stop:
+		return e.takeOverCall(ctx, run, row)
+	}
+	if !ok {
+		run.Done(e.settled(run, row, tool.Error("Tool definition not found: "+row.Tool)))
+		return nil
+	}
+	return e.execute(run, row, t, func(ctx context.Context, call tool.Call, env tool.Env) tool.Result {
+		return t.Run(ctx, call, env)
+	})
+}
+
+// rowOf returns the call's row: as this driver claimed it, or from the ledger.
+func (e *Effects) rowOf(ctx context.Context, run CallRun) (row perdure.Call, err error) {
+	if row, ok := run.Drive.claimed[run.Command.Call.ID]; ok {
+		delete(run.Drive.claimed, run.Command.Call.ID)
+		return row, nil
+	}
+	err = e.cfg.Store.View(ctx, func(r store.Reader) error {
+		row, err = r.Call(perdure.CallKey{Session: run.Drive.ID, Call: run.Command.Call.ID})
+		return err
+	})
+	return row, err
+}
+
+// execute carries one execution through the dispatcher to its settlement.
+func (e *Effects) execute(run CallRun, row perdure.Call, t tool.Tool, how func(context.Context, tool.Call, tool.Env) tool.Result) error {
+	spec := t.Spec()
+	call := toolCall(row, deadline(row.ClaimedAt, spec))
+	env := e.env(run.Session, call, &liveSink{e: e, call: call})
+	work := dispatch.Work{
+		ID: row.Key.String(), Session: row.Key.Session, Turn: row.Turn, Lane: perdure.Foreground, Deadline: call.Deadline,
+		Run: func(ctx context.Context) tool.Result { return how(ctx, call, env) },
+		End: func(end dispatch.End) {
+			if leftAsItIs(end) {
+				return // nothing fails because the runtime stops (RC11)
+			}
+			run.Done(e.settled(run, row, e.ended(row, end)))
+		},
+	}
+	if killer, ok := t.(tool.Killer); ok {
+		work.Kill = func(force bool) { killer.Kill(call, force) }
+	}
+	return e.cfg.Dispatcher.Start(work)
+}
+
+// leftAsItIs reports work that did not come to its own end before the runtime stopped. A real result that
+// came in time counts.
+func leftAsItIs(end dispatch.End) bool {
+	return end.Cause == perdure.CauseShutdown && (end.DidNotStop || !end.Result.IsSuccess())
+}
+
+// ended turns the end of an execution into the call's result. A real result that came before the fence is
+// kept, whatever was asked meanwhile (RC3).
+func (e *Effects) ended(row perdure.Call, end dispatch.End) tool.Result {
+	if end.DidNotStop {
+		return causeResult(end.Cause, row)
+	}
+	if end.Cause != "" && !end.Result.IsSuccess() && endedByCause(end.Result) {
+		return causeResult(end.Cause, row)
+	}
+	return end.Result
+}
+
+// endedByCause reports whether a failed result is only the echo of the context's end. It is told by type,
+// never by text (BG14).
+func endedByCause(r tool.Result) bool {
+	switch r.ErrorAs {
+	case perdure.ErrorCanceled, perdure.ErrorInterrupted, perdure.ErrorTimeout:
+		return true
+	}
+	var cause perdure.Cause
+	return errors.As(r.Err, &cause) || errors.Is(r.Err, context.Canceled)
+}
+
+// causeResult is the result of work whose context ended.
+func causeResult(cause perdure.Cause, row perdure.Call) tool.Result {
+	r := tool.Error("The call was canceled.")
+	r.ErrorAs = perdure.ErrorCanceled
+	switch cause {
+	case perdure.CauseInterrupt:
+		r.Text, r.ErrorAs = perdure.TextInterrupted, perdure.ErrorInterrupted
+	case perdure.CauseDeadline, perdure.CauseStall:
+		r.Text, r.ErrorAs = fmt.Sprintf("Timed out after %s", time.Since(row.ClaimedAt).Round(time.Second)), perdure.ErrorTimeout
+	}
+	return r
+}
+
+// settled makes the outcome that ends a call: its settlement and tool.completed are one commit (LG7).
+func (e *Effects) settled(run CallRun, row perdure.Call, r tool.Result) Outcome {
+	record := e.record(row.Key, row.Tool, r)
+	state := perdure.CallSettled
+	fact := perdure.ToolCompleted{
+		CallID: row.Key.Call, Name: row.Tool, Status: record.Status(), Result: record, DurationMS: time.Since(row.ClaimedAt).Milliseconds(),
+	}
+	events := []perdure.Event{{Session: row.Key.Session, Actor: "runtime", Turn: run.Command.Turn, Call: row.Key.Call, Fact: fact}}
+	if record.ErrorKind == perdure.ErrorUnknown {
+		state = perdure.CallUnknown
+		unknown := events[0]
+		unknown.Fact = perdure.ToolUnknown{CallID: row.Key.Call, Name: row.Tool, Since: row.ClaimedAt, IdempotencyKey: row.Key.IdempotencyKey()}
+		events = append(events, unknown)
+	}
+	return Outcome{
+		Events: events,
+		Settle: &Settlement{Key: row.Key, Token: row.Token, State: state, Result: record},
+	}
+}
+
+// record converts a result and logs what nobody else may read (TL12).
+func (e *Effects) record(key perdure.CallKey, name string, r tool.Result) perdure.ToolResult {
+	record, err := r.Record(key.Call)
+	if err != nil {
+		e.cfg.Log.Error("a tool failed internally", "tool", name, "session", key.Session, "call", key.Call, "error", tool.Chain(err))
+	}
+	return e.shorten(key, tool.CheckImages(record))
+}
+
+// shorten keeps what the model reads within its limit; the whole is written to a file of the session first (TL16).
+func (e *Effects) shorten(key perdure.CallKey, record perdure.ToolResult) perdure.ToolResult {
+	whole := string(record.Result)
+	if record.RawOutput != nil {
+		whole = *record.RawOutput
+	}
+	if len(record.Result) <= tool.ResultLimit && record.RawOutput == nil {
+		return record
+	}
+	path := tool.OutputPath(key.Call)
+	content := []byte(whole[:min(len(whole), tool.RawOutputLimit)])
+	if err := e.writeFile(key.Session, tool.FileWrite{Path: path, Content: content}); err != nil {
+		e.cfg.Log.Error("a whole output was not stored", "session", key.Session, "call", key.Call, "error", err)
+		path = ""
+	}
+	return tool.Cut(record, tool.ResultLimit, path)
+}
+
+// takeOverCall decides by the finding what becomes of a claim whose worker is dead (LG8).
+func (e *Effects) takeOverCall(ctx context.Context, run CallRun, row perdure.Call) error {
+	key := row.Key
+	if row.State != perdure.CallRunning {
+		return fmt.Errorf("take over call %s: %w: the ledger says %s, the journal says running", key, perdure.Conflict, row.State)
+	}
+	t, known := e.lookup(run.Session.Agent, row.Tool)
+	found := perdure.Found{StopRequested: run.Command.Stop, Class: row.Class, Executions: row.Executions, MaxExecutions: e.cfg.MaxExecutions}
+	if known {
+		found = e.look(ctx, found, t, toolCall(row, deadline(row.ClaimedAt, t.Spec())))
+	}
+	how := found.Judge()
+	if !known && (how == perdure.RunAgain || how == perdure.RunFirst) {
+		how = perdure.GiveUp
+	}
+	e.cfg.Log.Info("call taken over", "call", key, "tool", row.Tool, "class", row.Class, "how", how)
+	return e.carryOver(ctx, run, row, t, how)
+}
+
+// look asks what is left of an execution. A tool that cannot say leaves nothing known, and then nothing is
+// run again.
+func (e *Effects) look(ctx context.Context, found perdure.Found, t tool.Tool, call tool.Call) perdure.Found {
+	_, found.Reconcile = t.(tool.Reconciler)
+	found.PastDeadline = !call.Deadline.IsZero() && time.Now().After(call.Deadline)
+	survivor, ok := t.(tool.Survivor)
+	if !ok {
+		return found
+	}
+	err := e.guarded("look", func() (err error) {
+		found.Remains, err = survivor.Look(ctx, call)
+		return err
+	})
+	if err != nil {
+		e.cfg.Log.Error("what is left of a run cannot be found out", "session", call.Session, "call", call.ID, "error", tool.Chain(err))
+		found.Remains, found.Class = perdure.RemainsNone, perdure.AtMostOnce
+	}
+	return found
+}
+
+// carryOver does what was judged. The row gets a fresh token before anything else happens.
+func (e *Effects) carryOver(ctx context.Context, run CallRun, row perdure.Call, t tool.Tool, how perdure.TakeOver) error {
+	old := row
+	row.Token, row.Worker, row.Epoch = newToken(), e.cfg.Worker, run.Drive.row.Epoch
+	survivor, survives := t.(tool.Survivor)
+	if how == perdure.RunAgain || how == perdure.RunFirst {
+		row.Executions++
+		if survives {
+			if err := e.guarded("prepare", func() error { return survivor.Prepare(ctx, toolCall(row, time.Time{})) }); err != nil {
+				e.cfg.Log.Error("a run cannot be prepared", "call", row.Key, "error", tool.Chain(err))
+				how = perdure.GiveUp
+			}
+		}
+	}
+	e.unstarted.Store(row.Token, how)
+	err := e.cfg.Store.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
+		if err := tx.LockSession(run.Drive.ID, row.Epoch); err != nil {
+			return err
+		}
+		events := []perdure.Event{{Session: run.Drive.ID, Actor: "runtime", Turn: row.Turn, Call: row.Key.Call, Fact: perdure.ToolTakenOver{
+			CallID: row.Key.Call, Name: row.Tool, How: how, Executions: row.Executions,
+		}}}
+		stamp(events, tx.Now())
+		if err := tx.Append(run.Drive.ID, events); err != nil {
+			return err
+		}
+		return tx.TakeCall(old, row)
+	})
+	if err != nil {
+		return fmt.Errorf("take over call %s: %w", row.Key, err)
+	}
+	e.unstarted.Delete(row.Token)
+	return e.proceedCall(ctx, run, row, t, how)
+}
+
+// proceedCall goes on with a row that is ours.
+func (e *Effects) proceedCall(ctx context.Context, run CallRun, row perdure.Call, t tool.Tool, how perdure.TakeOver) error {
+	survivor, _ := t.(tool.Survivor)
+	switch how {
+	case perdure.RunAgain, perdure.RunFirst:
+		return e.execute(run, row, t, func(ctx context.Context, call tool.Call, env tool.Env) tool.Result { return t.Run(ctx, call, env) })
+	case perdure.Adopt:
+		return e.execute(run, row, t, func(ctx context.Context, call tool.Call, env tool.Env) tool.Result {
+			return survivor.Adopt(ctx, call, env, env.Report())
+		})
+	case perdure.AskTool:
+		return e.reconcile(run, row, t.(tool.Reconciler))
+	case perdure.StopIt, perdure.StopLate:
+		return e.stopRemains(ctx, run, row, t, how)
+	case perdure.GiveUp:
+		run.Done(e.settled(run, row, gaveUp(row)))
+	default:
+		run.Done(e.settled(run, row, unknownResult()))
+	}
+	return nil
+}
+
+// reconcile asks the tool whether the call happened; if it did not, it runs now, once.
+func (e *Effects) reconcile(run CallRun, row perdure.Call, t tool.Reconciler) error {
+	return e.execute(run, row, t, func(ctx context.Context, call tool.Call, env tool.Env) tool.Result {
+		said, err := t.Reconcile(ctx, call, env)
+		switch {
+		case err == nil && said.Happened:
+			return said.Result
+		case err == nil && said.DidNotHappen:
+			return t.Run(ctx, call, env)
+		case ctx.Err() != nil:
+			return tool.Internal(context.Cause(ctx))
+		default:
+			return unknownResult()
+		}
+	})
+}
+
+// stopRemains ends what a dead execution left behind and settles the call.
+func (e *Effects) stopRemains(ctx context.Context, run CallRun, row perdure.Call, t tool.Tool, how perdure.TakeOver) error {
+	if survivor, ok := t.(tool.Survivor); ok {
+		if err := e.guarded("stop", func() error { return survivor.Stop(ctx, toolCall(row, time.Time{})) }); err != nil {
+			e.cfg.Log.Error("what a call left behind was not stopped", "call", row.Key, "error", tool.Chain(err))
+		}
+	}
+	cause := perdure.CauseInterrupt
+	if how == perdure.StopLate {
+		cause = perdure.CauseDeadline
+	}
+	run.Done(e.settled(run, row, causeResult(cause, row)))
+	return nil
+}
+
+func unknownResult() tool.Result {
+	r := tool.Error(perdure.TextUnknown)
+	r.ErrorAs = perdure.ErrorUnknown
+	return r
+}
+
+// gaveUp is the end of a call that took its process with it too often (LG9).
+func gaveUp(row perdure.Call) tool.Result {
+	r := tool.Failf("gave up after %d executions", row.Executions)
+	r.ErrorAs = perdure.ErrorInternal
+	return r
+}
+
+// toolCall is the row as its tool sees it.
+func toolCall(row perdure.Call, deadline time.Time) tool.Call {
+	return tool.Call{
+		Session: row.Key.Session, Turn: row.Turn, ID: row.Key.Call, Task: row.Task, Attempt: row.Attempt, Execution: row.Executions,
+		Tool: row.Tool, Args: row.Args, Key: row.Key.IdempotencyKey(), Class: row.Class, Deadline: deadline,
+	}
+}
+
+// deadline is when an execution that begins at start must have ended (LN4).
+func deadline(start time.Time, spec tool.Spec) time.Time {
+	if spec.Deadline > 0 {
+		return start.Add(spec.Deadline)
+	}
+	return start.Add(tool.DefaultDeadline)
+}

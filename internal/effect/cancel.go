@@ -1,0 +1,82 @@
+package effect
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/store"
+)
+
+// CancelWish is who asks for the end of a task, and why.
+type CancelWish struct{ By, Why string }
+
+// CancelTask makes the wish durable, then pushes it to the work (RC1, RC2). A queued task ends in that
+// commit and never starts; one that has ended is left as it is, and its receipt is zero. Asking again is
+// answered the same.
+func (e *Effects) CancelTask(ctx context.Context, id perdure.TaskID, wish CancelWish) (perdure.CancelReceipt, error) {
+	var task perdure.Task
+	err := e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+		var err error
+		if task, err = tx.Task("", id); err != nil || task.State.Terminal() || task.CancelRequested() {
+			return err
+		}
+		task, err = e.requestCancel(tx, task, wish)
+		return err
+	})
+	if err != nil {
+		return perdure.CancelReceipt{}, fmt.Errorf("cancel task %s: %w", id, err) // in doubt, the next beat pushes it
+	}
+	if !task.CancelRequested() || task.State.Terminal() && task.State != perdure.TaskCanceled {
+		return perdure.CancelReceipt{}, nil
+	}
+	receipt := perdure.CancelReceipt{RequestedAt: task.CancelRequestedAt}
+	if e.cfg.Dispatcher.Cancel(string(id), perdure.CauseCanceled) {
+		receipt.SignalledAt = task.UpdatedAt
+	}
+	e.cfg.Wake(task.Session)
+	return receipt, nil
+}
+
+// requestCancel writes the wish; work that has not begun ends with it.
+func (e *Effects) requestCancel(tx store.Tx, task perdure.Task, wish CancelWish) (perdure.Task, error) {
+	u := perdure.TaskUpdate{Attempt: task.Attempt, Cancel: &perdure.CancelRequest{At: tx.Now(), By: wish.By, Why: wish.Why}}
+	facts := []perdure.Fact{perdure.TaskCancelRequested{By: wish.By, Why: wish.Why}}
+	if task.State == perdure.TaskQueued {
+		u.State, u.Summary, u.Detail = perdure.TaskCanceled, "Canceled by request.", "canceled"
+		facts = append(facts, perdure.TaskCancelReceipt{Receipt: perdure.CancelReceipt{RequestedAt: tx.Now(), SignalledAt: tx.Now(), DeadAt: tx.Now()}})
+	}
+	change, err := e.updateTask(tx, task, u, facts...)
+	return change.Task, err
+}
+
+// receiptOf completes a receipt from what the journal says of the task's end.
+func (e *Effects) receiptOf(ctx context.Context, task perdure.Task, receipt perdure.CancelReceipt) perdure.CancelReceipt {
+	if !task.State.Terminal() {
+		return receipt
+	}
+	err := e.cfg.Store.View(ctx, func(r store.Reader) error {
+		session, err := r.Session(task.Session)
+		if err != nil {
+			return err
+		}
+		events, err := r.Events(task.Session, max(session.LastSeq-200, 0), 0)
+		for _, event := range events {
+			if told, ok := event.Fact.(perdure.TaskCancelReceipt); ok && event.Task == task.ID {
+				receipt = told.Receipt
+			}
+		}
+		return err
+	})
+	if err != nil {
+		e.cfg.Log.Warn("a cancel receipt cannot be read", "task", task.ID, "error", err)
+	}
+	return receipt
+}
+
+// Beat keeps the worker's lease and ends what the store says is canceled or lost (LG19, TK8).
+func (e *Effects) Beat(beat store.Beat) {
+	for _, id := range beat.Canceled {
+		e.cfg.Dispatcher.Cancel(string(id), perdure.CauseCanceled)
+	}
+}

@@ -1,0 +1,375 @@
+package effect
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/store"
+)
+
+// How many events lie between two snapshots of a session (O8): at any time, and when it comes to rest, so that
+// a short turn costs no commit for a cache.
+const (
+	snapshotEvery  = 500
+	snapshotAtRest = 50
+)
+
+// Drive is a session in the hands of its one driver, under an epoch (O2). It is not safe for concurrent use.
+type Drive struct {
+	ID      perdure.SessionID
+	row     store.Session
+	session *perdure.Session                // as of the last commit
+	taken   perdure.TurnID                  // the turn that was found when the session was taken
+	saved   int64                           // seq of the last snapshot
+	claimed map[perdure.CallID]perdure.Call // by the last commits, and not started yet
+	Rested  bool                            // the last commit let the session go
+	// Draining keeps new calls from being claimed: the engine stops (RC11).
+	Draining bool
+}
+
+// Session returns the fold as of the last commit. The caller must not change it.
+func (d *Drive) Session() *perdure.Session { return d.session }
+
+// Outcome is what one carried-out command came to: its events, and the settlement that goes with them.
+type Outcome struct {
+	Events []perdure.Event
+	Settle *Settlement
+}
+
+// Settlement ends a claim in the commit of its event (LG7).
+type Settlement struct {
+	Key    perdure.CallKey
+	Token  perdure.Token
+	State  perdure.CallState
+	Result perdure.ToolResult
+}
+
+// Fold reads a session's fold from its snapshot and journal, as of one moment. NotFound: no such session.
+func Fold(r store.Reader, id perdure.SessionID) (*perdure.Session, error) {
+	s := perdure.NewSession(id)
+	if snap, err := r.Snapshot(id); err == nil {
+		if cached, err := perdure.DecodeSnapshot(snap.Version, snap.Body); err == nil && cached.Seq == snap.Seq && cached.ID == id {
+			s = cached
+		}
+	}
+	if err := catchUp(r, s); err != nil {
+		return nil, err
+	}
+	if s.Seq == 0 {
+		return nil, fmt.Errorf("session %s: %w", id, perdure.NotFound)
+	}
+	return s, nil
+}
+
+// catchUp folds what the journal has beyond the session.
+func catchUp(r store.Reader, s *perdure.Session) error {
+	tail, err := r.Events(s.ID, s.Seq, 0)
+	if err != nil {
+		return fmt.Errorf("read journal of %s: %w", s.ID, err)
+	}
+	for _, event := range tail {
+		if err := s.Apply(event); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Take makes this worker the driver of a session and returns what is due. What the decision records is in
+// the same commit as the taking.
+func (e *Effects) Take(ctx context.Context, id perdure.SessionID) (*Drive, []perdure.Command, error) {
+	d := &Drive{ID: id, claimed: map[perdure.CallID]perdure.Call{}}
+	err := e.cfg.Store.View(ctx, func(r store.Reader) error {
+		var err error
+		d.session, err = Fold(r, id)
+		return err
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("take %s: %w", id, err)
+	}
+	d.saved = d.session.Seq
+	if d.session.Turn != nil {
+		d.taken = d.session.Turn.ID
+	}
+	commands, err := e.commit(ctx, d, nil, true)
+	if err != nil {
+		return nil, nil, fmt.Errorf("take %s: %w", id, err)
+	}
+	return d, commands, nil
+}
+
+// Commit records outcomes together with what follows from them, and returns what is due next. Lost: another
+// driver has the session; stop without another word.
+func (e *Effects) Commit(ctx context.Context, d *Drive, outcomes []Outcome) ([]perdure.Command, error) {
+	commands, err := e.commit(ctx, d, outcomes, false)
+	if err != nil {
+		return nil, fmt.Errorf("commit %s: %w", d.ID, err)
+	}
+	return commands, nil
+}
+
+func (e *Effects) commit(ctx context.Context, d *Drive, outcomes []Outcome, take bool) ([]perdure.Command, error) {
+	var step *step
+	ctx = context.WithoutCancel(ctx) // nobody leaves before the answer: what fn made is read after it
+	err := e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+		step = newStep(e, d, tx)
+		return step.run(outcomes, take)
+	})
+	if step != nil {
+		for _, call := range step.claimed { // also when the answer was lost: the ledger may have them (LG5)
+			e.unstarted.Store(call.Token, perdure.TakeOver(""))
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	d.row, d.session, d.Rested = step.row, step.session, step.rested
+	for id, call := range step.claimed {
+		d.claimed[id] = call
+	}
+	e.cache(ctx, d)
+	return step.due, nil
+}
+
+// cache writes a snapshot every now and then and at rest, outside the turn's commits. It is only a cache, so
+// a failure to write it is not one of the turn.
+func (e *Effects) cache(ctx context.Context, d *Drive) {
+	fresh := d.session.Seq - d.saved
+	if fresh < snapshotAtRest || fresh < snapshotEvery && !d.Rested {
+		return
+	}
+	body, err := perdure.EncodeSnapshot(d.session)
+	if err != nil {
+		e.cfg.Log.Error("a snapshot cannot be encoded", "session", d.ID, "error", err)
+		return
+	}
+	snapshot := store.Snapshot{Seq: d.session.Seq, Version: perdure.FoldVersion, Body: body}
+	err = e.cfg.Store.InTx(ctx, func(tx store.Tx) error { return tx.PutSnapshot(d.ID, snapshot) })
+	if err == nil {
+		d.saved = d.session.Seq
+	}
+}
+
+// step is one run of the transaction that moves a session on.
+type step struct {
+	e       *Effects
+	d       *Drive
+	tx      store.Tx
+	row     store.Session
+	session *perdure.Session
+	now     time.Time
+	claimed map[perdure.CallID]perdure.Call
+	due     []perdure.Command
+	rested  bool
+}
+
+func newStep(e *Effects, d *Drive, tx store.Tx) *step {
+	return &step{e: e, d: d, tx: tx, row: d.row, session: d.session.Clone(), now: tx.Now(), claimed: map[perdure.CallID]perdure.Call{}}
+}
+
+// run folds what others wrote, records the outcomes, and decides until only acts are left.
+func (s *step) run(outcomes []Outcome, take bool) error {
+	if err := s.lock(take); err != nil {
+		return err
+	}
+	if err := catchUp(s.tx, s.session); err != nil {
+		return err
+	}
+	for _, outcome := range outcomes {
+		if err := s.record(outcome); err != nil {
+			return err
+		}
+	}
+	if err := s.decide(); err != nil {
+		return err
+	}
+	return s.finish()
+}
+
+// lock takes the session, or checks that it is still ours.
+func (s *step) lock(take bool) error {
+	if !take {
+		return s.tx.LockSession(s.d.ID, s.row.Epoch)
+	}
+	row, err := s.tx.TakeSession(s.d.ID, s.e.cfg.Worker)
+	s.row = row
+	return err
+}
+
+// record adds an outcome. One that is in the journal already, because the answer of its commit was lost,
+// adds nothing.
+func (s *step) record(o Outcome) error {
+	if s.recorded(o) {
+		return nil
+	}
+	if o.Settle != nil {
+		err := s.tx.Settle(o.Settle.Key, o.Settle.Token, o.Settle.State, o.Settle.Result)
+		if err != nil {
+			return err
+		}
+	}
+	return s.append(o.Events)
+}
+
+// recorded reports whether the journal has the outcome, or has gone on without it.
+func (s *step) recorded(o Outcome) bool {
+	turn := s.session.Turn
+	for _, event := range o.Events {
+		switch f := event.Fact.(type) {
+		case perdure.ReasonCompleted:
+			return turn == nil || turn.Phase != perdure.PhaseReasoning || turn.Exec != f.ExecID
+		case perdure.ToolCompleted:
+			return turn == nil || turn.ID != event.Turn || !turn.InWork(f.CallID)
+		}
+	}
+	return false
+}
+
+// append commits events and folds them.
+func (s *step) append(events []perdure.Event) error {
+	if len(events) == 0 {
+		return nil
+	}
+	events = append([]perdure.Event(nil), events...)
+	stamp(events, s.now)
+	if err := s.tx.Append(s.d.ID, events); err != nil {
+		return err
+	}
+	for _, event := range events {
+		if err := s.session.Apply(event); err != nil {
+			return err
+		}
+		if err := s.project(event); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// project writes the rows that an event of the driver describes.
+func (s *step) project(event perdure.Event) error {
+	switch f := event.Fact.(type) {
+	case perdure.TaskDelivered:
+		return s.cameHome(f.TaskIDs, perdure.DeliveredInjected)
+	case perdure.ToolCompleted:
+		return s.cameHome(f.Result.Read, perdure.DeliveredRead)
+	}
+	return nil
+}
+
+// cameHome notes on the outbox and on the tasks what became of their results (DL2, DL5).
+func (s *step) cameHome(ids []perdure.TaskID, how perdure.Delivered) error {
+	for _, id := range ids {
+		task, err := s.tx.Task(s.d.ID, id)
+		if err != nil {
+			return err
+		}
+		if !task.State.Terminal() || task.Delivered != perdure.NotDelivered {
+			continue // it runs again, or came home before
+		}
+		if _, err := s.tx.ClaimDeliveries(s.d.ID, []perdure.TaskID{id}); err != nil {
+			return err
+		}
+		if _, err := s.tx.UpdateTask(s.d.ID, id, perdure.TaskUpdate{Attempt: task.Attempt, Delivered: how}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// decide asks the root again and again, until every fact that follows is recorded and only acts are due.
+func (s *step) decide() error {
+	for {
+		commands := s.session.Decide(s.moment())
+		again := false
+		for _, command := range commands {
+			switch c := command.(type) {
+			case perdure.Record:
+				again = true
+				if err := s.append(c.Events); err != nil {
+					return err
+				}
+			case perdure.ClaimCall:
+				if s.d.Draining {
+					continue
+				}
+				again = true
+				if err := s.claim(c); err != nil {
+					return err
+				}
+			}
+		}
+		if !again {
+			s.due = commands
+			return nil
+		}
+	}
+}
+
+func (s *step) moment() perdure.Moment {
+	m := perdure.Moment{
+		Now: s.now, Secret: s.row.Secret,
+		NoProgress: s.e.cfg.NoProgress, ModelAttempts: s.e.cfg.ModelAttempts,
+	}
+	if s.session.Turn != nil && s.session.Turn.ID == s.d.taken {
+		m.TakeUps = s.row.TakeUps
+	}
+	return m
+}
+
+// claim writes the intent to run a call: its row and its event (LG1, LG4).
+func (s *step) claim(c perdure.ClaimCall) error {
+	key := perdure.CallKey{Session: s.d.ID, Call: c.Call.ID}
+	call := perdure.Call{
+		Key: key, Turn: c.Turn, Tool: c.Call.Name, Args: c.Call.Args, Fingerprint: c.Call.Fingerprint, Class: c.Call.Class,
+		Token: newToken(), Worker: s.e.cfg.Worker, Epoch: s.row.Epoch,
+	}
+	outcome, row, err := s.tx.Claim(call, s.e.live)
+	if err != nil {
+		return err
+	}
+	if outcome == perdure.Claimed {
+		s.claimed[c.Call.ID] = row
+		return s.append([]perdure.Event{c.Event})
+	}
+	return s.claimedBefore(c, outcome, row)
+}
+
+// claimedBefore answers a call whose row was there before its start was in the journal. The two are one
+// commit, so this is a call id that came back with other content, or a ledger that was written past us.
+func (s *step) claimedBefore(c perdure.ClaimCall, outcome perdure.ClaimOutcome, row perdure.Call) error {
+	var result perdure.ToolResult
+	switch {
+	case outcome == perdure.AlreadySettled && row.Result != nil:
+		result = *row.Result
+	case outcome == perdure.DeterminismViolation:
+		s.e.cfg.Log.Error("determinism violation", "session", s.d.ID, "call", c.Call.ID, "stored", row.Fingerprint, "current", c.Call.Fingerprint)
+		result = perdure.Refused(c.Call.ID, perdure.ErrorDeterminism, "this call came before with other content")
+	case outcome == perdure.AlreadyUnknown:
+		result = perdure.Failed(c.Call.ID, perdure.ErrorUnknown, perdure.TextUnknown)
+	default:
+		return fmt.Errorf("call %s: %w: another worker runs it", row.Key, perdure.Conflict)
+	}
+	event := c.Event
+	event.Fact = perdure.ToolCompleted{CallID: c.Call.ID, Name: c.Call.Name, Status: result.Status(), Result: result, Replayed: true}
+	return s.append([]perdure.Event{event})
+}
+
+// finish writes the session's row and lets it go when nothing is left to do.
+func (s *step) finish() error {
+	if s.session.Title != s.row.Title || s.session.Status != s.row.Status {
+		if err := s.tx.SaveSession(s.d.ID, s.session.Title, s.session.Status); err != nil {
+			return err
+		}
+		s.row.Title, s.row.Status = s.session.Title, s.session.Status
+	}
+	for _, command := range s.due {
+		if _, rest := command.(perdure.Rest); rest {
+			s.rested = true
+			return s.tx.ReleaseSession(s.d.ID, s.row.Epoch)
+		}
+	}
+	return nil
+}

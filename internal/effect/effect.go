@@ -1,0 +1,149 @@
+// Package effect carries out one command of the root: it asks the model, runs or takes over a tool call,
+// runs a task, and commits what happened together with the decision that follows from it.
+//
+// It may import the root, model, tool, dispatch and store. The one thing to know: the order of the steps of
+// a call is kept here, and only here. Claim, then run, then settle with the event; nothing is told to
+// anybody before its commit.
+package effect
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/dispatch"
+	"github.com/perdure/perdure/model"
+	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/tool"
+)
+
+// Overflow is what happens to a background run for which there is no place (BG17).
+type Overflow string
+
+// The policies for overflow. The zero value is queue.
+const (
+	OverflowQueue  Overflow = "queue"
+	OverflowReject Overflow = "reject"
+)
+
+// Config is what carrying out commands needs. Store, Model, Tools, Dispatcher and Worker are required.
+type Config struct {
+	Store      store.Store
+	Model      model.Model
+	Tools      *tool.Registry
+	Dispatcher *dispatch.Dispatcher
+	Worker     perdure.WorkerID
+	// Files opens the files of a session, once as the model sees them and once as the runtime writes them.
+	// nil: the store's own files.
+	Files func(session perdure.SessionID) (model, runtime tool.Files)
+
+	MaxExecutions int           // LG9; 0: perdure.DefaultMaxExecutions; -1: no cap
+	NoProgress    int           // TN1; 0: perdure.DefaultNoProgress; -1: off
+	ModelAttempts int           // TN21; 0: perdure.DefaultModelAttempts
+	StallTimeout  time.Duration // TN8; 0: two minutes
+	PerSession    int           // places of a session; 0: 5 (BG16)
+	PerProcess    int           // places of the process; 0: 64
+	QueueLength   int           // queued runs a session; 0: 32
+	Overflow      Overflow      //
+	Log           *slog.Logger  // nil: discarded
+
+	// Wake tells the engine that a session has something new in its journal. nil: nobody listens.
+	Wake func(perdure.SessionID)
+	// Freed tells the engine that a place may be free. nil: nobody listens.
+	Freed func()
+}
+
+// Effects carries out commands. It is safe for concurrent use.
+type Effects struct {
+	cfg   Config
+	group sync.WaitGroup // ends of tasks that no dispatcher carries
+	// unstarted holds the tokens of claims and take-overs that this process made and has not acted on yet,
+	// so that one whose answer was lost is known as ours (LG5): perdure.Token to perdure.TakeOver, which is
+	// empty for a claim.
+	unstarted sync.Map
+}
+
+// Wait returns when nothing is written any more by a goroutine of the effects' own.
+func (e *Effects) Wait() { e.group.Wait() }
+
+// New checks the configuration and fills in the defaults.
+func New(cfg Config) (*Effects, error) {
+	if cfg.Store == nil || cfg.Model == nil || cfg.Tools == nil || cfg.Dispatcher == nil || cfg.Worker == "" {
+		return nil, fmt.Errorf("%w configuration: store, model, tools, dispatcher and worker are required", perdure.Invalid)
+	}
+	cfg.MaxExecutions = capOf(cfg.MaxExecutions, perdure.DefaultMaxExecutions)
+	cfg.NoProgress = capOf(cfg.NoProgress, perdure.DefaultNoProgress)
+	cfg.PerSession = capOf(cfg.PerSession, 5)
+	cfg.PerProcess = capOf(cfg.PerProcess, 64)
+	cfg.QueueLength = capOf(cfg.QueueLength, 32)
+	if cfg.StallTimeout <= 0 {
+		cfg.StallTimeout = 2 * time.Minute
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Wake == nil {
+		cfg.Wake = func(perdure.SessionID) {}
+	}
+	if cfg.Freed == nil {
+		cfg.Freed = func() {}
+	}
+	e := &Effects{cfg: cfg}
+	if cfg.Files == nil {
+		e.cfg.Files = func(id perdure.SessionID) (tool.Files, tool.Files) {
+			return &Files{store: cfg.Store, session: id}, &Files{store: cfg.Store, session: id, runtime: true}
+		}
+	}
+	return e, nil
+}
+
+// capOf reads a cap: 0 is the default and a negative number is no cap, which is 0 to the rules.
+func capOf(n, fallback int) int {
+	switch {
+	case n == 0:
+		return fallback
+	case n < 0:
+		return 0
+	}
+	return n
+}
+
+// NewID mints a time-ordered identifier (N3).
+func NewID[T perdure.ID]() T { return perdure.FormatID[T](uuid.Must(uuid.NewV7())) }
+
+// NewMessageID mints a random identifier: messages are shown to clients, and a v7 would tell when they were made (N3).
+func NewMessageID() perdure.MessageID { return perdure.FormatID[perdure.MessageID](uuid.New()) }
+
+// newToken mints the proof of a claim.
+func newToken() perdure.Token {
+	var b [16]byte
+	rand.Read(b[:]) // never fails
+	return perdure.Token(hex.EncodeToString(b[:]))
+}
+
+// stamp gives events their ids and, where they have none, their moment.
+func stamp(events []perdure.Event, now time.Time) {
+	for i := range events {
+		if events[i].ID == "" {
+			events[i].ID = NewID[perdure.EventID]()
+		}
+		if events[i].At.IsZero() {
+			events[i].At = now
+		}
+	}
+}
+
+// live returns whether a worker still lives. Under the data-directory lock every other worker is dead (LG20).
+func (e *Effects) live(id perdure.WorkerID) bool { return id == e.cfg.Worker }
+
+// settleContext outlives the cancel that ended the work, for the writes that record it.
+func settleContext(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
+}

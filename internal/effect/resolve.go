@@ -1,0 +1,148 @@
+package effect
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/tool"
+)
+
+// Word is an operator's word on an unknown outcome (LG11).
+type Word struct {
+	Answer perdure.Answer
+	Result json.RawMessage // with happened
+	By     string
+	Note   string
+}
+
+// textDidNotHappen is how the word did_not_happen is recorded.
+const textDidNotHappen = "did not happen"
+
+// result is the record that the word gives the call; a rerun has none yet.
+func (w Word) result(id perdure.CallID) perdure.ToolResult {
+	if w.Answer == perdure.DidNotHappen {
+		return perdure.Failed(id, perdure.ErrorTool, textDidNotHappen)
+	}
+	body := w.Result
+	if len(body) == 0 {
+		body = json.RawMessage(`null`)
+	}
+	return perdure.ToolResult{CallID: id, Result: body}
+}
+
+// ResolveCall records an operator's word on a foreground call. The model hears of it as a notification with
+// its next question. Conflict: the call's outcome is not unknown. Invalid: run_again, since the turn that
+// waited for the call has gone on without it; a new message lets the model ask again.
+func (e *Effects) ResolveCall(ctx context.Context, key perdure.CallKey, w Word) error {
+	if w.Answer == perdure.RunItAgain {
+		return fmt.Errorf("resolve %s: %w: its turn went on without it; say did_not_happen, and ask the agent to call it again", key, perdure.Invalid)
+	}
+	err := e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+		row, err := tx.Call(key)
+		if err != nil {
+			return err
+		}
+		if row.Task != "" {
+			return fmt.Errorf("%w: a task carries this call; resolve %s", perdure.Conflict, row.Task)
+		}
+		if row.State != perdure.CallUnknown {
+			return fmt.Errorf("%w: the call is %s, not unknown", perdure.Conflict, row.State)
+		}
+		result := w.result(key.Call)
+		row.State, row.Result = perdure.CallSettled, &result
+		event := perdure.Event{Session: key.Session, Actor: w.By, Turn: row.Turn, Call: key.Call, Fact: perdure.ToolResolved{
+			CallID: key.Call, Answer: w.Answer, Outcome: w.Answer.Outcome(), Result: w.Result, By: w.By, Note: w.Note,
+			Message: resolvedNotice(row, w),
+		}}
+		events := []perdure.Event{event}
+		stamp(events, tx.Now())
+		if err := tx.Append(key.Session, events); err != nil {
+			return err
+		}
+		return tx.ResolveCall(row, w.By)
+	})
+	e.cfg.Wake(key.Session)
+	if err != nil {
+		return fmt.Errorf("resolve %s: %w", key, err)
+	}
+	return nil
+}
+
+// resolvedNotice tells the model what an operator found out.
+func resolvedNotice(row perdure.Call, w Word) perdure.Message {
+	text := fmt.Sprintf("The outcome of call %s of %s is known now: it %s.", row.Key.Call, row.Tool, map[perdure.Answer]string{
+		perdure.Happened: "happened", perdure.DidNotHappen: textDidNotHappen,
+	}[w.Answer])
+	if len(w.Result) > 0 {
+		text += "\n- result: " + perdure.Summarise(w.Result)
+	}
+	return perdure.Message{
+		ID: NewMessageID(), Role: perdure.RoleNotification, Parts: []perdure.Part{{Type: perdure.PartText, Text: text}},
+	}
+}
+
+// ResolveTask records an operator's word on a task: succeeded, failed, or queued again under a new attempt
+// with the same key. Its outcome is delivered anew. Conflict: its outcome is not unknown.
+func (e *Effects) ResolveTask(ctx context.Context, id perdure.TaskID, w Word) error {
+	var task perdure.Task
+	err := e.cfg.Store.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
+		var err error
+		if task, err = tx.Task("", id); err != nil {
+			return err
+		}
+		if task.State != perdure.TaskUnknown {
+			return fmt.Errorf("%w: the task is %s, not unknown", perdure.Conflict, task.State)
+		}
+		told := perdure.TaskResolved{Answer: w.Answer, Outcome: w.Answer.Outcome(), By: w.By, Note: w.Note}
+		if _, err := e.updateTask(tx, task, w.update(task), told); err != nil || w.Answer == perdure.RunItAgain {
+			return err
+		}
+		row, err := tx.Call(task.LedgerKey())
+		if err != nil {
+			return err
+		}
+		result := w.result(row.Key.Call)
+		row.State, row.Result = perdure.CallSettled, &result
+		return tx.ResolveCall(row, w.By)
+	})
+	if task.Session != "" {
+		e.cfg.Wake(task.Session)
+	}
+	if err != nil {
+		return fmt.Errorf("resolve task %s: %w", id, err)
+	}
+	e.rewriteResult(task, w)
+	return nil
+}
+
+// update is what the word does to the task's record.
+func (w Word) update(task perdure.Task) perdure.TaskUpdate {
+	u := perdure.TaskUpdate{Attempt: task.Attempt, Detail: "resolved: " + w.Answer.Outcome()}
+	switch w.Answer {
+	case perdure.Happened:
+		u.State, u.Resolve, u.Summary = perdure.TaskSucceeded, true, perdure.Summarise(w.result("").Result)
+	case perdure.DidNotHappen:
+		u.State, u.Resolve, u.Summary = perdure.TaskFailed, true, textDidNotHappen
+		u.Error = &perdure.TaskError{Kind: perdure.ErrorTool, Message: textDidNotHappen}
+	default:
+		u.State, u.Rerun, u.IncrementAttempt = perdure.TaskQueued, true, true
+	}
+	return u
+}
+
+// rewriteResult brings result.json up to the operator's word. It is a convenience: record and ledger stand.
+func (e *Effects) rewriteResult(task perdure.Task, w Word) {
+	if w.Answer == perdure.RunItAgain || task.ResultPath == "" {
+		return
+	}
+	body := indentJSON(w.result("").Result)
+	if w.Answer == perdure.DidNotHappen {
+		body = prettyJSON(map[string]string{"status": "failed", "error": textDidNotHappen})
+	}
+	if err := e.writeFile(task.Session, tool.FileWrite{Path: task.ResultPath, Content: body}); err != nil {
+		e.cfg.Log.Warn("result.json was not rewritten", "task", task.ID, "error", err)
+	}
+}

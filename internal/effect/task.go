@@ -1,0 +1,333 @@
+package effect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/dispatch"
+	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/tool"
+)
+
+// taskStart is how a run begins in this process.
+type taskStart int
+
+const (
+	freshTask   taskStart = iota // RunBackground
+	adoptedTask                  // Survivor.Adopt
+	foundTask                    // Reattacher.Reattach
+	askedTask                    // Reconciler.Reconcile, then perhaps RunBackground
+)
+
+// taskEvent wraps a fact about a task.
+func taskEvent(t perdure.Task, fact perdure.Fact) perdure.Event {
+	return perdure.Event{Session: t.Session, Actor: "runtime", Turn: t.Turn, Task: t.ID, Attempt: t.Attempt, Fact: fact}
+}
+
+// updateTask writes to a task, with the events that go with it, in the caller's transaction. The session's
+// row is locked first, by appending.
+func (e *Effects) updateTask(tx store.Tx, t perdure.Task, u perdure.TaskUpdate, more ...perdure.Fact) (perdure.TaskChange, error) {
+	stored, err := tx.Task(t.Session, t.ID)
+	if err != nil {
+		return perdure.TaskChange{}, err
+	}
+	planned, err := stored.Update(u, tx.Now())
+	if err != nil || planned.Answer != perdure.Updated {
+		return planned, err
+	}
+	var events []perdure.Event
+	for _, fact := range more {
+		events = append(events, taskEvent(planned.Task, fact))
+	}
+	if planned.Event {
+		events = append(events, taskEvent(planned.Task, perdure.TaskUpdated{Task: planned.Task}))
+	}
+	if len(events) > 0 {
+		stamp(events, tx.Now())
+		if err := tx.Append(t.Session, events); err != nil {
+			return planned, err
+		}
+	}
+	change, err := tx.UpdateTask(t.Session, t.ID, u)
+	if err != nil || !change.Ended {
+		return change, err
+	}
+	return change, tx.AddDelivery(store.Delivery{
+		Session: t.Session, Task: t.ID, Attempt: change.Task.Attempt, State: change.Task.State, Settled: tx.Now(),
+	})
+}
+
+// runTask carries one attempt of a task through the dispatcher to its end.
+func (e *Effects) runTask(t perdure.Task, row perdure.Call, start taskStart) {
+	ctx := context.Background() // a task's context derives from the dispatcher's root, never from a turn's (LN9)
+	session, logged, err := e.patientSession(ctx, t)
+	target, ok := e.cfg.Tools.Get(t.Tool)
+	if err != nil || !ok {
+		e.cfg.Log.Error("a task cannot be started", "task", t.ID, "tool", t.Tool, "error", err)
+		e.group.Go(func() {
+			e.endTask(ctx, t, row, e.judgeTask(row, tool.Internal(errors.Join(err, perdure.NotFound)), dispatch.End{}))
+		})
+		return
+	}
+	sink := newTaskSink(e, t, logged)
+	call := toolCall(row, t.DeadlineAt)
+	env := e.env(session, call, sink)
+	env.LogBytes = logged
+	work := dispatch.Work{
+		ID: string(t.ID), Session: t.Session, Turn: t.Turn, Lane: perdure.Background, Deadline: t.DeadlineAt,
+		Run: func(ctx context.Context) tool.Result {
+			defer sink.close()
+			return e.beginTask(ctx, target, t, taskRun{call: call, env: env, sink: sink, start: start})
+		},
+		End: func(end dispatch.End) {
+			if leftAsItIs(end) || end.Cause == perdure.CauseSuperseded {
+				return // for the next start (RC11), or another's (TK6)
+			}
+			e.endTask(context.Background(), t, row, e.judgeTask(row, end.Result, end))
+		},
+		Gone: e.cfg.Freed,
+	}
+	if killer, ok := target.(tool.Killer); ok {
+		work.Kill = func(force bool) { killer.Kill(call, force) }
+	}
+	e.launch(ctx, t, work)
+}
+
+// launch starts a task's work. Work of an earlier attempt that has not returned yet is waited for. A cancel
+// that was asked for before the work could be cancelled reaches it now.
+func (e *Effects) launch(ctx context.Context, t perdure.Task, work dispatch.Work) {
+	err := e.cfg.Dispatcher.Start(work)
+	if errors.Is(err, perdure.Conflict) {
+		e.group.Go(func() {
+			for errors.Is(err, perdure.Conflict) {
+				select {
+				case <-time.After(sinkFlush):
+					err = e.cfg.Dispatcher.Start(work)
+				case <-e.cfg.Dispatcher.Done():
+					return
+				}
+			}
+		})
+		return
+	}
+	if err != nil {
+		e.cfg.Log.Warn("a task is left for the next start", "task", t.ID, "error", err)
+		return
+	}
+	if stored, err := e.storedTask(ctx, t); err == nil && stored.CancelRequested() {
+		e.cfg.Dispatcher.Cancel(string(t.ID), perdure.CauseCanceled)
+	}
+}
+
+// patientSession is taskSession, asked again while the store is not available.
+func (e *Effects) patientSession(ctx context.Context, t perdure.Task) (session *perdure.Session, logged int64, err error) {
+	for attempt := 1; ; attempt++ {
+		session, logged, err = e.taskSession(ctx, t)
+		if !errors.Is(err, perdure.Unavailable) || attempt == 10 {
+			return session, logged, err
+		}
+		select {
+		case <-time.After(perdure.RetryDelay(1, 0, string(t.ID)) / 20):
+		case <-e.cfg.Dispatcher.Done():
+			return session, logged, err
+		}
+	}
+}
+
+// taskRun is what one attempt is given.
+type taskRun struct {
+	call  tool.Call
+	env   tool.Env
+	sink  tool.Sink
+	start taskStart
+}
+
+// beginTask enters the tool in the way that recovery judged.
+func (e *Effects) beginTask(ctx context.Context, target tool.Tool, t perdure.Task, run taskRun) tool.Result {
+	background, ok := target.(tool.Background)
+	if !ok {
+		return tool.Failf("Tool declared background support but has no background executor: %s", t.Tool)
+	}
+	switch run.start {
+	case adoptedTask:
+		return target.(tool.Survivor).Adopt(ctx, run.call, run.env, run.sink)
+	case foundTask:
+		if result, gone := target.(tool.Reattacher).Reattach(ctx, t, run.env, run.sink); !gone {
+			return result
+		}
+		if !run.call.Class.Repeatable() {
+			return unknownResult()
+		}
+	case askedTask:
+		said, err := target.(tool.Reconciler).Reconcile(ctx, run.call, run.env)
+		if err == nil && said.Happened {
+			return said.Result
+		}
+		if err != nil || !said.DidNotHappen {
+			return unknownResult()
+		}
+	}
+	return background.RunBackground(ctx, run.call, run.env, run.sink)
+}
+
+// taskSession reads the fold that a task's environment needs, and the length of its log.
+func (e *Effects) taskSession(ctx context.Context, t perdure.Task) (session *perdure.Session, logged int64, err error) {
+	err = e.cfg.Store.View(ctx, func(r store.Reader) error {
+		var err error
+		if session, err = Fold(r, t.Session); err != nil {
+			return err
+		}
+		_, logged, err = r.ReadLog(t.ID, 0, 0)
+		return err
+	})
+	return session, logged, err
+}
+
+// endTask is the end of an attempt: artifacts, then the terminal state, result, ledger, event and outbox row
+// in one commit, fenced by the attempt (BG15, DL1). A store that cannot be reached is asked again while this
+// process lives; after that recovery decides.
+func (e *Effects) endTask(ctx context.Context, t perdure.Task, row perdure.Call, v verdict) {
+	for attempt := 1; ; attempt++ {
+		err := e.finishTask(ctx, t, row, v)
+		if err == nil {
+			break
+		}
+		if errors.Is(err, perdure.Lost) || store.Broken(err) || errors.Is(err, perdure.NotFound) {
+			e.cfg.Log.Warn("a task's end was not recorded here", "task", t.ID, "attempt", t.Attempt, "error", err)
+			return
+		}
+		if errors.Is(err, perdure.Invalid) || errors.Is(err, perdure.Conflict) {
+			if v.plain {
+				e.cfg.Log.Error("a task's end cannot be recorded", "task", t.ID, "error", err)
+				return
+			}
+			e.cfg.Log.Error("a task's result cannot be recorded", "task", t.ID, "error", err)
+			v = e.judgeTask(row, tool.Internal(err), v.ended)
+			v.plain = true
+		}
+		e.cfg.Log.Warn("a task's end is recorded again", "task", t.ID, "error", err)
+		select {
+		case <-time.After(perdure.RetryDelay(attempt, 0, string(t.ID)) / 10):
+		case <-e.cfg.Dispatcher.Done():
+			return
+		}
+	}
+	e.cfg.Wake(t.Session)
+	e.cfg.Freed()
+}
+
+// verdict is how an attempt ended, for the record and for the artifacts (BG14).
+type verdict struct {
+	update  perdure.TaskUpdate
+	result  perdure.ToolResult // for the ledger
+	body    []byte             // result.json
+	tail    string             // what output.log ends with
+	raw     *string            // replaces the log
+	code    *int               // exit code
+	ended   dispatch.End
+	unknown bool
+	plain   bool // takes the place of a result that the store refused
+}
+
+// judgeTask turns the end of an attempt into its record, by the table of BG14.
+func (e *Effects) judgeTask(row perdure.Call, r tool.Result, end dispatch.End) verdict {
+	stopped := end.DidNotStop || end.Cause != "" && !r.IsSuccess() && endedByCause(r)
+	if stopped {
+		r = causeResult(end.Cause, row)
+	}
+	record := e.record(row.Key, row.Tool, r)
+	v := verdict{result: record, raw: r.Raw, code: r.ExitCode, ended: end}
+	switch {
+	case stopped && end.Cause == perdure.CauseCanceled || r.ErrorAs == perdure.ErrorCanceled:
+		v.update.State, v.update.Summary, v.update.Detail = perdure.TaskCanceled, "Canceled by request.", "canceled"
+		v.tail, v.body = "\nCanceled by request.\n", prettyJSON(map[string]string{"status": "canceled"})
+		if end.DidNotStop { // whatever it does from now on is lost (RC6)
+			v.update.Detail, v.update.IncrementAttempt, v.update.Worker = "did not stop", true, e.cfg.Worker
+		}
+	case record.ErrorKind == perdure.ErrorUnknown:
+		v.unknown = true
+		v.update.State, v.update.Summary, v.update.Detail = perdure.TaskUnknown, "Outcome unknown.", "outcome unknown"
+		v.body = prettyJSON(map[string]string{"status": "unknown"})
+	case record.ConnectionRequired != "":
+		v.fail(perdure.ErrorTool, "Background tool requires connection setup: "+record.ConnectionRequired)
+	case record.IsError():
+		v.fail(record.ErrorKind, record.Error)
+	default:
+		v.update.State, v.update.Summary, v.update.Detail = perdure.TaskSucceeded, perdure.Summarise(record.Result), "completed"
+		v.body = indentJSON(record.Result)
+	}
+	return v
+}
+
+func (v *verdict) fail(kind perdure.ErrorKind, text string) {
+	v.update.State, v.update.Summary, v.update.Detail = perdure.TaskFailed, text, "failed"
+	v.update.Error = &perdure.TaskError{Kind: kind, Message: text}
+	v.body = prettyJSON(map[string]string{"status": "failed", "error": text})
+}
+
+// finishTask publishes the artifacts under the fence and settles. Lost: another attempt has the task.
+func (e *Effects) finishTask(ctx context.Context, t perdure.Task, row perdure.Call, v verdict) error {
+	stored, err := e.ownedTask(ctx, t)
+	if err != nil {
+		return err
+	}
+	u := v.update
+	u.Attempt = t.Attempt
+	paths, missing := e.publish(ctx, stored, v)
+	u.ResultPath, u.LogPath = paths.result, paths.log
+	if missing != "" {
+		u.Detail = "artifacts incomplete: " + missing
+	}
+	state := perdure.CallSettled
+	if v.unknown {
+		state = perdure.CallUnknown
+	}
+	return e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+		change, err := e.updateTask(tx, t, u, receiptFacts(stored, v.ended)...)
+		switch {
+		case err != nil:
+			return err
+		case change.Answer == perdure.UpdateLost:
+			return fmt.Errorf("task %s, attempt %d: %w", t.ID, t.Attempt, perdure.Lost)
+		case change.Answer == perdure.UpdateSettled || !change.Ended:
+			return nil // it ended before: the first terminal writer won (TK3)
+		}
+		return tx.Settle(row.Key, row.Token, state, v.result)
+	})
+}
+
+// storedTask reads the task as it stands.
+func (e *Effects) storedTask(ctx context.Context, t perdure.Task) (stored perdure.Task, err error) {
+	err = e.cfg.Store.View(ctx, func(r store.Reader) error {
+		stored, err = r.Task(t.Session, t.ID)
+		return err
+	})
+	return stored, err
+}
+
+// ownedTask reads the task and checks that the attempt still owns it.
+func (e *Effects) ownedTask(ctx context.Context, t perdure.Task) (perdure.Task, error) {
+	stored, err := e.storedTask(ctx, t)
+	if err == nil && stored.Attempt != t.Attempt {
+		err = fmt.Errorf("task %s, attempt %d: %w", t.ID, t.Attempt, perdure.Lost)
+	}
+	return stored, err
+}
+
+// receiptFacts is the end of a cancel, when one was asked for (RC2).
+func receiptFacts(t perdure.Task, end dispatch.End) []perdure.Fact {
+	if !t.CancelRequested() || t.State.Terminal() { // the second: it was recorded, and only the answer was lost
+		return nil
+	}
+	return []perdure.Fact{perdure.TaskCancelReceipt{Receipt: receipt(t, end)}}
+}
+
+func receipt(t perdure.Task, end dispatch.End) perdure.CancelReceipt {
+	return perdure.CancelReceipt{
+		RequestedAt: t.CancelRequestedAt, SignalledAt: end.SignalledAt.UTC().Truncate(time.Microsecond),
+		DeadAt: end.ReturnedAt.UTC().Truncate(time.Microsecond), DidNotStop: end.DidNotStop,
+	}
+}

@@ -1,0 +1,190 @@
+package effect
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/dispatch"
+	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/tool"
+)
+
+// taskPort is the session's own tasks, as a call of the session reaches them.
+type taskPort struct {
+	e       *Effects
+	session *perdure.Session
+	call    tool.Call
+}
+
+var _ tool.Tasks = (*taskPort)(nil)
+
+// Spawn starts a background run of a tool (8.1).
+func (p *taskPort) Spawn(ctx context.Context, s tool.Spawn) (tool.Spawned, error) {
+	target, ok := p.e.lookup(p.session.Agent, s.Tool)
+	if !ok {
+		return tool.Spawned{}, fmt.Errorf("spawn %s: %w", s.Tool, perdure.NotFound)
+	}
+	spec := target.Spec()
+	hash, err := perdure.Fingerprint(s.Tool, s.Args)
+	if err != nil {
+		return tool.Spawned{}, err
+	}
+	task := perdure.Task{
+		Session: p.session.ID, RootSession: p.session.ID, Kind: perdure.KindBackgroundTool, Turn: p.call.Turn, Call: p.call.ID,
+		Origin: perdure.OriginSpawned, Tool: s.Tool, ArgsHash: hash, DisplayName: s.Title, Class: spec.Class, Lane: perdure.Background,
+		Spec:     perdure.TaskSpec{Tool: s.Tool, Arguments: s.Args, Reattachable: spec.Class.Repeatable(), SignalOnCompletion: s.Signal},
+		Delivery: perdure.ToLoop, Wake: perdure.WakeContinue,
+	}
+	if !s.Signal { // DL6
+		task.Delivery, task.Wake = perdure.Manual, perdure.WakeNone
+	}
+	return p.e.spawn(ctx, spawnOrder{session: p.session, call: p.call, target: target, spawn: s, task: task})
+}
+
+// Task finds a task by task id or run id.
+func (p *taskPort) Task(ctx context.Context, id string) (perdure.Task, error) {
+	if strings.HasPrefix(id, "task_") {
+		var task perdure.Task
+		err := p.e.cfg.Store.View(ctx, func(r store.Reader) (err error) {
+			task, err = r.Task(p.session.ID, perdure.TaskID(id))
+			return err
+		})
+		return task, err
+	}
+	tasks, err := p.List(ctx)
+	if err != nil {
+		return perdure.Task{}, err
+	}
+	for _, task := range tasks {
+		if id != "" && string(task.Run) == id {
+			return task, nil
+		}
+	}
+	return perdure.Task{}, fmt.Errorf("task %s: %w", id, perdure.NotFound)
+}
+
+// List returns the session's tasks.
+func (p *taskPort) List(ctx context.Context) (tasks []perdure.Task, err error) {
+	err = p.e.cfg.Store.View(ctx, func(r store.Reader) error {
+		tasks, err = r.Tasks(store.TaskFilter{Session: p.session.ID})
+		return err
+	})
+	return tasks, err
+}
+
+// Cancel asks for the end of a task and waits up to the grace.
+func (p *taskPort) Cancel(ctx context.Context, id, why string) (perdure.CancelReceipt, perdure.Task, error) {
+	task, err := p.Task(ctx, id)
+	if err != nil {
+		return perdure.CancelReceipt{}, task, err
+	}
+	receipt, err := p.e.CancelTask(ctx, task.ID, CancelWish{By: "agent", Why: why})
+	if err != nil || receipt.RequestedAt.IsZero() {
+		return receipt, task, err
+	}
+	tasks, err := p.Wait(ctx, tool.Wait{IDs: []string{string(task.ID)}, For: dispatch.DefaultGrace + time.Second})
+	if err != nil {
+		return receipt, task, err
+	}
+	return p.e.receiptOf(ctx, tasks[0], receipt), tasks[0], nil
+}
+
+// Wait returns when any or all of the tasks have ended or await input, or after the time.
+func (p *taskPort) Wait(ctx context.Context, w tool.Wait) ([]perdure.Task, error) {
+	ctx, cancel := context.WithTimeout(ctx, max(w.For, 0))
+	defer cancel()
+	return p.e.waitTasks(ctx, p.session.ID, func(ctx context.Context) ([]perdure.Task, bool, error) {
+		var tasks []perdure.Task
+		ended := 0
+		for _, id := range w.IDs {
+			task, err := p.Task(context.WithoutCancel(ctx), id)
+			if err != nil {
+				return nil, false, err
+			}
+			tasks = append(tasks, task)
+			if task.State.Terminal() || task.State == perdure.TaskAwaitingInput {
+				ended++
+			}
+		}
+		return tasks, ended == len(tasks) || !w.All && ended > 0, nil
+	})
+}
+
+// Log returns output from a byte offset on.
+func (p *taskPort) Log(ctx context.Context, id string, offset int64, max int) (tool.LogPage, error) {
+	task, err := p.Task(ctx, id)
+	if err != nil {
+		return tool.LogPage{}, err
+	}
+	var page tool.LogPage
+	err = p.e.cfg.Store.View(ctx, func(r store.Reader) error {
+		chunks, from, end, err := LogFrom(r, task.ID, offset, max)
+		page = tool.LogPage{Offset: from, Next: from, End: end}
+		for _, c := range chunks {
+			page.Bytes = append(page.Bytes, c.Bytes...)
+			page.Next = c.Offset + int64(len(c.Bytes))
+		}
+		return err
+	})
+	return page, err
+}
+
+// LogFrom reads a task's output from an offset on; a negative one counts from the end.
+func LogFrom(r store.Reader, id perdure.TaskID, offset int64, limit int) (chunks []store.LogChunk, from, end int64, err error) {
+	if offset < 0 {
+		if _, end, err = r.ReadLog(id, 0, 0); err != nil {
+			return nil, 0, 0, err
+		}
+		offset = max(end+offset, 0)
+	}
+	chunks, end, err = r.ReadLog(id, offset, limit)
+	return chunks, offset, end, err
+}
+
+// waitTasks looks again after every event of the session until look says so or ctx ends; then it returns
+// what it saw last. It holds no lock and no place (BG21).
+func (e *Effects) waitTasks(ctx context.Context, session perdure.SessionID, look func(context.Context) ([]perdure.Task, bool, error)) ([]perdure.Task, error) {
+	tasks, done, err := look(ctx)
+	if done || err != nil || ctx.Err() != nil {
+		return tasks, err
+	}
+	row, err := e.sessionRow(ctx, session)
+	if err != nil {
+		return tasks, err
+	}
+	if tasks, done, err = look(ctx); done || err != nil {
+		return tasks, err
+	}
+	stop := fmt.Errorf("the wait is over")
+	err = e.cfg.Store.Watch(ctx, session, row.LastSeq, func(f store.Frame) error {
+		if f.Event == nil || f.Event.Task == "" {
+			return nil
+		}
+		var err error
+		if tasks, done, err = look(ctx); err != nil {
+			return err
+		}
+		if done {
+			return stop
+		}
+		return nil
+	})
+	if done || ctx.Err() != nil {
+		if cause := perdure.CauseOf(ctx); cause != "" && !done {
+			return tasks, cause
+		}
+		return tasks, nil
+	}
+	return tasks, err
+}
+
+func (e *Effects) sessionRow(ctx context.Context, id perdure.SessionID) (row store.Session, err error) {
+	err = e.cfg.Store.View(ctx, func(r store.Reader) error {
+		row, err = r.Session(id)
+		return err
+	})
+	return row, err
+}

@@ -1,0 +1,228 @@
+package effect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/dispatch"
+	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/tool"
+)
+
+// TakeOverTasks takes up every live task whose worker is dead, in the order of RC13, and says how many it
+// found. It is the ordinary start: nothing of it is special to a crash.
+func (e *Effects) TakeOverTasks(ctx context.Context) (int, error) {
+	var tasks []perdure.Task
+	live := []perdure.TaskState{perdure.TaskRunning, perdure.TaskAwaitingInput}
+	err := e.cfg.Store.View(ctx, func(r store.Reader) (err error) {
+		tasks, err = r.Tasks(store.TaskFilter{States: live})
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("take over tasks: %w", err)
+	}
+	taken := 0
+	for _, task := range tasks {
+		if e.live(task.Worker) {
+			continue
+		}
+		err := e.takeOverTask(ctx, task)
+		switch {
+		case errors.Is(err, perdure.Lost): // somebody was faster (RC14)
+		case store.Broken(err) || ctx.Err() != nil && err != nil:
+			return taken, fmt.Errorf("take over task %s: %w", task.ID, err)
+		case err != nil: // it keeps nobody else waiting; the next round tries again
+			e.cfg.Log.Error("a task was not taken over", "task", task.ID, "error", tool.Chain(err))
+		default:
+			taken++
+		}
+	}
+	return taken, nil
+}
+
+// takeOverTask judges one task and does what was judged.
+func (e *Effects) takeOverTask(ctx context.Context, task perdure.Task) error {
+	row, err := e.ledgerRow(ctx, task)
+	if err != nil {
+		return err
+	}
+	target, known := e.cfg.Tools.Get(task.Tool)
+	found := perdure.Found{
+		StopRequested: task.CancelRequested(), Class: task.Class,
+		Executions: task.Executions, MaxExecutions: e.cfg.MaxExecutions,
+	}
+	if known {
+		found.Class = task.Class.Stricter(target.Spec().Class)
+		_, found.Reattach = target.(tool.Reattacher)
+		found = e.look(ctx, found, target, toolCall(row, task.DeadlineAt))
+	}
+	how := found.Judge()
+	e.cfg.Log.Info("task taken over", "task", task.ID, "tool", task.Tool, "class", task.Class, "attempt", task.Attempt+1, "how", how)
+	return e.resumeTask(ctx, task, row, how)
+}
+
+func (e *Effects) ledgerRow(ctx context.Context, task perdure.Task) (row perdure.Call, err error) {
+	err = e.cfg.Store.View(ctx, func(r store.Reader) error {
+		row, err = r.Call(task.LedgerKey())
+		return err
+	})
+	return row, err
+}
+
+// resumeTask makes this worker the owner, by a compare-and-set of the attempt, and goes on as judged.
+func (e *Effects) resumeTask(ctx context.Context, task perdure.Task, row perdure.Call, how perdure.TakeOver) error {
+	runs := how == perdure.RunAgain || how == perdure.RunFirst || how == perdure.Reattach || how == perdure.AskTool
+	refused := ""
+	if runs {
+		refused = e.cannotReattach(ctx, task)
+	}
+	again := refused == "" && (how == perdure.RunAgain || how == perdure.RunFirst)
+	if again {
+		if err := e.prepareTask(ctx, task, task.Executions+1); err != nil {
+			return err
+		}
+	}
+	owned, claimed, err := e.ownTask(ctx, task, row, how, again)
+	if err != nil {
+		return err
+	}
+	e.cfg.Wake(task.Session)
+	if owned.CancelRequested() && !task.CancelRequested() {
+		how = perdure.StopIt // asked for between the look and the taking (RC13 row 2)
+	}
+	if refused != "" {
+		e.group.Go(func() {
+			e.endTask(context.WithoutCancel(ctx), owned, claimed, e.judgeTask(claimed, refusedTakeOver(owned, refused), dispatch.End{}))
+		})
+		return nil
+	}
+	e.proceed(ctx, owned, claimed, how)
+	return nil
+}
+
+// ownTask takes the task and its ledger row: attempt+1 and a fresh token, in one commit.
+func (e *Effects) ownTask(ctx context.Context, task perdure.Task, row perdure.Call, how perdure.TakeOver, again bool) (owned perdure.Task, claimed perdure.Call, err error) {
+	err = e.cfg.Store.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
+		u := perdure.TaskUpdate{
+			Attempt: task.Attempt, IncrementAttempt: true, Worker: e.cfg.Worker, Execution: again,
+			Detail: fmt.Sprintf("re-attached (attempt %d)", task.Attempt+1),
+		}
+		change, err := e.updateTask(tx, task, u, perdure.TaskReattached{Attempt: task.Attempt + 1, How: how})
+		if err == nil && change.Answer != perdure.Updated {
+			err = perdure.Lost
+		}
+		if err != nil {
+			return err
+		}
+		owned, claimed = change.Task, row
+		claimed.Token, claimed.Worker, claimed.Attempt, claimed.Executions = newToken(), e.cfg.Worker, owned.Attempt, owned.Executions
+		if how == perdure.RunAgain { // the log may hold output of the attempt before (BG12)
+			note := fmt.Sprintf("attempt %d\n", owned.Attempt)
+			if _, err := tx.AppendLog(owned.ID, owned.Attempt, "system", []byte(note)); err != nil {
+				return err
+			}
+		}
+		return tx.TakeCall(row, claimed)
+	})
+	return owned, claimed, err
+}
+
+// proceed goes on with a task that is ours now.
+func (e *Effects) proceed(ctx context.Context, task perdure.Task, row perdure.Call, how perdure.TakeOver) {
+	switch how {
+	case perdure.Adopt:
+		e.runTask(task, row, adoptedTask)
+	case perdure.RunAgain, perdure.RunFirst:
+		e.runTask(task, row, freshTask)
+	case perdure.Reattach:
+		e.runTask(task, row, foundTask)
+	case perdure.AskTool:
+		e.runTask(task, row, askedTask)
+	case perdure.StopIt, perdure.StopLate:
+		e.group.Go(func() { e.stopTask(context.WithoutCancel(ctx), task, row, how) })
+	case perdure.GiveUp:
+		gone := tool.Error("worker heartbeat stopped")
+		gone.ErrorAs = perdure.ErrorOrphaned
+		v := e.judgeTask(row, gone, dispatch.End{})
+		v.update.Detail = fmt.Sprintf("gave up after %d executions", row.Executions)
+		e.group.Go(func() { e.endTask(context.WithoutCancel(ctx), task, row, v) })
+	default:
+		e.group.Go(func() {
+			e.endTask(context.WithoutCancel(ctx), task, row, e.judgeTask(row, unknownResult(), dispatch.End{}))
+		})
+	}
+}
+
+// stopTask ends what a dead attempt left behind, then the task.
+func (e *Effects) stopTask(ctx context.Context, task perdure.Task, row perdure.Call, how perdure.TakeOver) {
+	end := dispatch.End{Cause: perdure.CauseCanceled, SignalledAt: time.Now()}
+	if how == perdure.StopLate {
+		end.Cause = perdure.CauseDeadline
+	}
+	target, _ := e.cfg.Tools.Get(task.Tool)
+	if survivor, ok := target.(tool.Survivor); ok {
+		if err := e.guarded("stop", func() error { return survivor.Stop(ctx, toolCall(row, time.Time{})) }); err != nil {
+			e.cfg.Log.Error("what a task left behind was not stopped", "task", task.ID, "error", tool.Chain(err))
+			end.DidNotStop = true
+		}
+	}
+	end.ReturnedAt = time.Now()
+	e.endTask(ctx, task, row, e.judgeTask(row, causeResult(end.Cause, row), end))
+}
+
+// refusedTakeOver is the end of a task that cannot be taken up again; an at_most_once one is unknown (RC15).
+func refusedTakeOver(task perdure.Task, text string) tool.Result {
+	if !task.Class.Repeatable() {
+		return unknownResult()
+	}
+	r := tool.Error(text)
+	r.ErrorAs = perdure.ErrorOrphaned
+	return r
+}
+
+// cannotReattach says why a task cannot be taken up again; empty if it can. The texts and their order are
+// those of RC15.
+func (e *Effects) cannotReattach(ctx context.Context, task perdure.Task) string {
+	if files, _ := e.cfg.Files(task.Session); files == nil {
+		return "file store not available; cannot re-attach background run"
+	}
+	session, _, err := e.taskSession(ctx, task)
+	if err != nil {
+		return "task registry not available; cannot re-attach background run"
+	}
+	if task.Spec.Tool == "" {
+		return "background_tool spec missing 'tool' field; cannot re-attach"
+	}
+	target, ok := e.lookup(session.Agent, task.Spec.Tool)
+	if !ok {
+		return fmt.Sprintf("tool '%s' not found in built-in registry; cannot re-attach", task.Spec.Tool)
+	}
+	if _, ok := target.(tool.Background); !ok {
+		return fmt.Sprintf("tool '%s' does not support background execution; cannot re-attach", task.Spec.Tool)
+	}
+	_, reconciles := target.(tool.Reconciler)
+	_, reattaches := target.(tool.Reattacher)
+	_, survives := target.(tool.Survivor)
+	if !target.Spec().Class.Repeatable() && !reconciles && !reattaches && !survives {
+		return fmt.Sprintf("tool '%s' is not idempotent or readonly; re-attach declined", task.Spec.Tool)
+	}
+	return ""
+}
+
+// prepareTask makes the ticket of a supervised run, before its claim (RC20).
+func (e *Effects) prepareTask(ctx context.Context, task perdure.Task, execution int) error {
+	target, _ := e.cfg.Tools.Get(task.Tool)
+	survivor, ok := target.(tool.Survivor)
+	if !ok {
+		return nil
+	}
+	key := task.LedgerKey()
+	call := tool.Call{Session: task.Session, ID: key.Call, Task: task.ID, Execution: execution, Tool: task.Tool, Key: key.IdempotencyKey()}
+	if err := e.guarded("prepare", func() error { return survivor.Prepare(ctx, call) }); err != nil {
+		return fmt.Errorf("prepare %s: %w", task.Tool, err)
+	}
+	return nil
+}

@@ -1,0 +1,95 @@
+package effect
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/dispatch"
+	"github.com/perdure/perdure/tool"
+)
+
+// TestVerdict pins the table of BG14: state, error kind, result.json and the end of output.log.
+func TestVerdict(t *testing.T) {
+	t.Parallel()
+	canceled := dispatch.End{Cause: perdure.CauseCanceled}
+	for _, c := range []struct {
+		name    string
+		result  tool.Result
+		end     dispatch.End
+		state   perdure.TaskState
+		kind    perdure.ErrorKind
+		body    string
+		summary string
+	}{
+		{name: "outcome", result: tool.Success(map[string]int{"n": 1}), state: perdure.TaskSucceeded, body: "{\n  \"n\": 1\n}\n", summary: `{"n":1}`},
+		{name: "tool_error", result: tool.Error("boom"), state: perdure.TaskFailed, kind: perdure.ErrorTool, body: `"error": "boom"`, summary: "boom"},
+		{name: "internal", result: tool.Internal(errors.New("secret")), state: perdure.TaskFailed, kind: perdure.ErrorInternal, body: perdure.GenericToolError, summary: perdure.GenericToolError},
+		{name: "connection", result: tool.Connect("github"), state: perdure.TaskFailed, kind: perdure.ErrorTool, body: "requires connection setup: github", summary: "Background tool requires connection setup: github"},
+		{name: "canceled", result: tool.Internal(perdure.CauseCanceled), end: canceled, state: perdure.TaskCanceled, body: `"status": "canceled"`, summary: "Canceled by request."},
+		{name: "success_after_cancel", result: tool.Success(1), end: canceled, state: perdure.TaskSucceeded, body: "1\n", summary: "1"},
+		{name: "deadline", result: tool.Internal(perdure.CauseDeadline), end: dispatch.End{Cause: perdure.CauseDeadline}, state: perdure.TaskFailed, kind: perdure.ErrorTimeout, body: "Timed out after"},
+		{name: "unknown", result: unknownResult(), state: perdure.TaskUnknown, body: `"status": "unknown"`, summary: "Outcome unknown."},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			e, _ := bed(t, nil)
+
+			v := e.judgeTask(perdure.Call{Tool: "x"}, c.result, c.end)
+
+			if v.update.State != c.state || !strings.Contains(string(v.body), c.body) || strings.Contains(string(v.body), "secret") {
+				t.Errorf("got %s with %s", v.update.State, v.body)
+			}
+			if (c.kind == "") != (v.update.Error == nil) || c.kind != "" && v.update.Error.Kind != c.kind {
+				t.Errorf("got error %+v, want kind %q", v.update.Error, c.kind)
+			}
+			if c.summary != "" && v.update.Summary != c.summary {
+				t.Errorf("got summary %q, want %q", v.update.Summary, c.summary)
+			}
+		})
+	}
+}
+
+// TestCancelCauseIsTyped pins prior art's sentinel: a cancel is told by its type, never by its text.
+func TestCancelCauseIsTyped(t *testing.T) {
+	t.Parallel()
+	e, _ := bed(t, nil)
+	end := dispatch.End{Cause: perdure.CauseCanceled}
+	for text, r := range map[string]tool.Result{
+		"tool error with the word": tool.Error("canceled"),
+		"internal with the word":   tool.Internal(errors.New("canceled")),
+	} {
+		if v := e.judgeTask(perdure.Call{}, r, end); v.update.State != perdure.TaskFailed {
+			t.Errorf("%s: got %s, want failed", text, v.update.State)
+		}
+	}
+	for text, r := range map[string]tool.Result{
+		"our cause":         tool.Internal(perdure.CauseCanceled),
+		"our cause wrapped": tool.Internal(errors.Join(errors.New("while reading"), perdure.CauseCanceled)),
+	} {
+		if v := e.judgeTask(perdure.Call{}, r, end); v.update.State != perdure.TaskCanceled {
+			t.Errorf("%s: got %s, want canceled", text, v.update.State)
+		}
+	}
+	if v := e.judgeTask(perdure.Call{}, tool.Internal(perdure.CauseCanceled), dispatch.End{}); v.update.State != perdure.TaskFailed {
+		t.Errorf("nobody asked for it: got %s, want failed", v.update.State)
+	}
+}
+
+// TestOutputLogCap pins BG12: the marker, and at most 262,144 + 128 characters, cut at a character.
+func TestOutputLogCap(t *testing.T) {
+	t.Parallel()
+	log, truncated := capLog(strings.Repeat("ä", logLimitChars+5))
+
+	if !truncated || !strings.HasSuffix(log, "\n[system] background output truncated at 262144 characters\n") {
+		t.Errorf("truncated %t, ends with %q", truncated, log[len(log)-80:])
+	}
+	if n := utf8.RuneCountInString(log); n > logLimitChars+128 || !utf8.ValidString(log) {
+		t.Errorf("%d characters, valid %t", n, utf8.ValidString(log))
+	}
+	if whole, truncated := capLog(strings.Repeat("x", logLimitChars)); truncated || len(whole) != logLimitChars {
+		t.Error("a log of just the cap is cut")
+	}
+}

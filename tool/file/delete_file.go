@@ -1,0 +1,47 @@
+package file
+
+import (
+	"context"
+	_ "embed" // the text that the model reads
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/tool"
+)
+
+//go:embed delete_file.md
+var deleteFileText string
+
+type deleteFileIn struct {
+	Path      string `json:"path" jsonschema:"Absolute path of a file or directory."`
+	Recursive bool   `json:"recursive,omitempty" jsonschema:"Delete a directory with all that is in it."`
+}
+
+type deleteFileOut struct {
+	Path    string `json:"path"`
+	Deleted bool   `json:"deleted" jsonschema:"False: nothing was there."`
+}
+
+// DeleteFile returns the tool that deletes a file or directory.
+func DeleteFile() tool.Tool {
+	return tool.New(tool.Spec{
+		Name:        "delete_file",
+		DisplayName: "Delete File",
+		Description: described(deleteFileText),
+		Class:       perdure.Idempotent,
+		Concurrency: workspace,
+		Hints:       tool.Hints{Idempotent: yes(), Destructive: yes()},
+	}, deleteFile)
+}
+
+func deleteFile(ctx context.Context, in deleteFileIn, env tool.Env) (deleteFileOut, error) {
+	store, err := files(env, "delete_file")
+	if err != nil {
+		return deleteFileOut{}, err
+	}
+	path, err := tool.CleanPath(in.Path)
+	if err != nil {
+		return deleteFileOut{}, err
+	}
+	deleted, err := store.Remove(ctx, path, in.Recursive)
+	return deleteFileOut{Path: path, Deleted: deleted}, err
+}

@@ -1,0 +1,217 @@
+package file
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/tool"
+)
+
+// maxFileBytes is how large a file may be, read or written (FI6).
+const maxFileBytes = 100 << 20
+
+// runtimeDir is written by the runtime only (FI7).
+const runtimeDir = "/.background"
+
+// tempPrefix begins the names of files that are being written. They are not there for anybody else.
+const tempPrefix = ".perdure-write-"
+
+// Dir keeps a session's files in a folder of the host (FI9). It reaches nothing outside: links are followed
+// within the folder only, and only regular files are opened. A file without write permission is read-only;
+// the moment of creation is that of the last change, for a host does not tell the other one.
+//
+// Safe for concurrent use. Compare-and-set is atomic among the users of one Dir and its views; other
+// programs that write to the folder are not locked out.
+type Dir struct {
+	root    *os.Root
+	escapes error       // what os.Root says of a way out
+	mu      *sync.Mutex // serialises changes; shared with the views
+	runtime bool        // may write below runtimeDir
+}
+
+var _ tool.Files = (*Dir)(nil)
+
+// OpenDir opens a folder of the host, which must exist. The caller closes it.
+func OpenDir(folder string) (*Dir, error) {
+	root, err := os.OpenRoot(folder)
+	if err != nil {
+		return nil, fmt.Errorf("open folder %s: %w", folder, err)
+	}
+	d := &Dir{root: root, mu: &sync.Mutex{}}
+	var out *fs.PathError
+	if _, err := root.Lstat(".."); errors.As(err, &out) {
+		d.escapes = out.Err
+	}
+	return d, nil
+}
+
+// Close lets the folder go. Its views are closed with it.
+func (d *Dir) Close() error { return d.root.Close() }
+
+// Runtime returns a view of the folder that may also write below /.background, where the model may only read
+// (FI7). It is for the runtime.
+func (d *Dir) Runtime() tool.Files {
+	view := *d
+	view.runtime = true
+	return &view
+}
+
+// Stat describes a file or directory.
+func (d *Dir) Stat(ctx context.Context, name string) (tool.FileStat, error) {
+	name, err := d.readable(ctx, name)
+	if err != nil {
+		return tool.FileStat{}, err
+	}
+	found, err := d.root.Stat(local(name))
+	if err != nil {
+		return tool.FileStat{}, d.explain(err, name)
+	}
+	if !found.IsDir() && !found.Mode().IsRegular() {
+		return tool.FileStat{}, irregular(name)
+	}
+	return describe(name, found), nil
+}
+
+// Read returns a file with its content.
+func (d *Dir) Read(ctx context.Context, name string) (tool.File, error) {
+	name, err := d.readable(ctx, name)
+	if err != nil {
+		return tool.File{}, err
+	}
+	return d.read(name)
+}
+
+// read looks at what it opens twice: before, so that no device is touched, and after, since a name may change
+// hands in between. It never waits for whoever is at the other end of a FIFO.
+func (d *Dir) read(name string) (tool.File, error) {
+	if found, err := d.root.Stat(local(name)); err == nil && !found.IsDir() && !found.Mode().IsRegular() {
+		return tool.File{}, irregular(name)
+	}
+	f, err := d.root.OpenFile(local(name), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return tool.File{}, d.explain(err, name)
+	}
+	defer f.Close()
+	found, err := f.Stat()
+	switch {
+	case err != nil:
+		return tool.File{}, d.explain(err, name)
+	case found.IsDir():
+		return tool.File{}, isDirectory(name)
+	case !found.Mode().IsRegular():
+		return tool.File{}, irregular(name)
+	case found.Size() > maxFileBytes:
+		return tool.File{}, tooLarge(name, found.Size())
+	}
+	content, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
+	switch {
+	case err != nil:
+		return tool.File{}, d.explain(err, name)
+	case len(content) > maxFileBytes:
+		return tool.File{}, tooLarge(name, int64(len(content)))
+	}
+	stat := describe(name, found)
+	stat.SizeBytes = int64(len(content))
+	return tool.File{FileStat: stat, Content: content}, nil
+}
+
+// List returns what stands in a directory, sorted by name; with deep, all below it, sorted by path. What is
+// neither file nor directory, or lies outside, is left out; directories behind links are not entered.
+func (d *Dir) List(ctx context.Context, name string, deep bool) ([]tool.FileStat, error) {
+	name, err := d.readable(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	stats, err := d.list(ctx, name, deep)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(stats, func(a, b tool.FileStat) int { return strings.Compare(a.Path, b.Path) })
+	return stats, nil
+}
+
+func (d *Dir) list(ctx context.Context, name string, deep bool) ([]tool.FileStat, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	entries, err := d.entries(name)
+	if err != nil {
+		return nil, err
+	}
+	var stats []tool.FileStat
+	for _, entry := range entries {
+		below := path.Join(name, entry.Name())
+		found, err := d.root.Stat(local(below))
+		if err != nil || !found.IsDir() && !found.Mode().IsRegular() {
+			continue
+		}
+		stats = append(stats, describe(below, found))
+		if deep && entry.IsDir() { // of the entry itself: a link is no directory
+			more, err := d.list(ctx, below, deep)
+			if err != nil && !errors.Is(err, perdure.NotFound) { // gone meanwhile
+				return nil, err
+			}
+			stats = append(stats, more...)
+		}
+	}
+	return stats, nil
+}
+
+// entries reads a directory, without what is being written.
+func (d *Dir) entries(name string) ([]fs.DirEntry, error) {
+	f, err := d.root.OpenFile(local(name), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, d.explainDirectory(err, name)
+	}
+	defer f.Close()
+	if found, err := f.Stat(); err != nil || !found.IsDir() {
+		return nil, noDirectory(name)
+	}
+	entries, err := f.ReadDir(-1)
+	if err != nil {
+		return nil, d.explainDirectory(err, name)
+	}
+	return slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return strings.HasPrefix(e.Name(), tempPrefix) }), nil
+}
+
+// readable normalises a path for reading.
+func (d *Dir) readable(ctx context.Context, name string) (string, error) {
+	if ctx.Err() != nil {
+		return "", context.Cause(ctx)
+	}
+	return tool.CleanPath(name)
+}
+
+// local is the path for the root: relative, and "." for the folder itself.
+func local(name string) string {
+	if name == "/" {
+		return "."
+	}
+	return name[1:]
+}
+
+func describe(name string, found fs.FileInfo) tool.FileStat {
+	stat := tool.FileStat{
+		Path: name, Name: path.Base(name), IsDirectory: found.IsDir(),
+		CreatedAt: found.ModTime().UTC(), UpdatedAt: found.ModTime().UTC(),
+	}
+	if !stat.IsDirectory {
+		stat.SizeBytes, stat.IsReadOnly = found.Size(), readOnly(found)
+	}
+	return stat
+}
+
+// readOnly reports whether nobody may write a file. The superuser could, so the mode is asked, not the host.
+func readOnly(found fs.FileInfo) bool {
+	return found.Mode().IsRegular() && found.Mode().Perm()&0o222 == 0
+}

@@ -1,0 +1,57 @@
+package file
+
+import (
+	"context"
+	_ "embed" // the text that the model reads
+	"encoding/base64"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/tool"
+)
+
+//go:embed write_file.md
+var writeFileText string
+
+type writeFileIn struct {
+	Path     string `json:"path" jsonschema:"Absolute path, for instance /notes/today.md."`
+	Content  string `json:"content" jsonschema:"The whole content."`
+	Encoding string `json:"encoding,omitempty" enum:"text,base64" default:"text" jsonschema:"How content is written here."`
+}
+
+type writeFileOut struct {
+	Path      string `json:"path"`
+	SizeBytes int    `json:"size_bytes"`
+	Created   bool   `json:"created" jsonschema:"The file was not there before."`
+}
+
+// WriteFile returns the tool that writes a whole file.
+func WriteFile() tool.Tool {
+	return tool.New(tool.Spec{
+		Name:        "write_file",
+		DisplayName: "Write File",
+		Description: described(writeFileText),
+		Class:       perdure.Idempotent,
+		Concurrency: workspace,
+		Hints:       tool.Hints{Idempotent: yes(), Destructive: yes()},
+	}, writeFile)
+}
+
+func writeFile(ctx context.Context, in writeFileIn, env tool.Env) (writeFileOut, error) {
+	store, err := files(env, "write_file")
+	if err != nil {
+		return writeFileOut{}, err
+	}
+	path, err := tool.CleanPath(in.Path)
+	if err != nil {
+		return writeFileOut{}, err
+	}
+	content := []byte(in.Content)
+	if in.Encoding == encodingBase64 {
+		content, err = base64.StdEncoding.DecodeString(in.Content)
+		if err != nil {
+			return writeFileOut{}, tool.Errorf("The content is not base64. Write it as base64, or set encoding to text.")
+		}
+	}
+	created, err := store.Write(ctx, tool.FileWrite{Path: path, Content: content})
+	return writeFileOut{Path: path, SizeBytes: len(content), Created: created}, err
+}

@@ -1,0 +1,467 @@
+package tooltest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/tool"
+)
+
+// Seeder is a tool.Files whose host can write read-only files into it (FI5).
+type Seeder interface {
+	// Seed writes a read-only file.
+	Seed(ctx context.Context, name string, content []byte) error
+}
+
+// RuntimeWriter is a tool.Files with a view that may also write below /.background (FI7).
+type RuntimeWriter interface {
+	// Runtime returns that view.
+	Runtime() tool.Files
+}
+
+// Files checks the laws of session files, FI1 to FI5 and FI7. open returns files that are empty. The laws of
+// read-only files and of the runtime's directory want a [Seeder] and a [RuntimeWriter], and are skipped
+// without.
+func Files(t *testing.T, open func(t *testing.T) tool.Files) {
+	for _, law := range []struct {
+		name  string
+		check func(t *testing.T, f tool.Files)
+	}{
+		{"FI1 refuses what is no path", refusesBadPaths},
+		{"FI1 normalises once", normalisesPaths},
+		{"FI1 keeps case", keepsCase},
+		{"FI2 reads what was written", readsWhatWasWritten},
+		{"FI2 makes missing parents", makesParents},
+		{"FI2 replaces atomically", replacesAtomically},
+		{"FI2 makes directories", makesDirectories},
+		{"FI2 refuses a file in a directory's place", refusesFileAsDirectory},
+		{"FI2 refuses a directory in a file's place", refusesDirectoryAsFile},
+		{"FI3 compares and sets", comparesAndSets},
+		{"FI3 one of many setters wins", oneSetterWins},
+		{"FI4 tells missing from empty", tellsMissingFromEmpty},
+		{"FI4 lists by name and by path", listsSorted},
+		{"FI4 says whether it removed", saysWhetherItRemoved},
+		{"FI4 keeps a full directory and the root", keepsFullDirectories},
+		{"FI5 keeps read-only files", keepsReadOnlyFiles},
+		{"FI7 keeps the runtime's directory", keepsRuntimeDirectory},
+		{"ends with its context", endsWithContext},
+	} {
+		t.Run(law.name, func(t *testing.T) {
+			t.Parallel()
+			law.check(t, open(t))
+		})
+	}
+}
+
+// put writes a file that must be taken.
+func put(t *testing.T, f tool.Files, name, content string) {
+	t.Helper()
+	if _, err := f.Write(t.Context(), tool.FileWrite{Path: name, Content: []byte(content)}); err != nil {
+		t.Fatalf("write %s: %v", name, err)
+	}
+}
+
+// wantContent reads a file that must be there and compares it.
+func wantContent(t *testing.T, f tool.Files, name, want string) {
+	t.Helper()
+	got, err := f.Read(t.Context(), name)
+	if err != nil || string(got.Content) != want {
+		t.Errorf("read %s: %q, %v; want %q", name, got.Content, err, want)
+	}
+}
+
+// wantError wants an error that the model may read, of a kind and with a text.
+func wantError(t *testing.T, err error, kind perdure.Kind, text string) {
+	t.Helper()
+	var told *tool.FileError
+	if !errors.As(err, &told) || !errors.Is(err, kind) || err.Error() != text {
+		t.Errorf("got %v, want %s: %s", err, kind, text)
+	}
+}
+
+func refusesBadPaths(t *testing.T, f tool.Files) {
+	ctx := t.Context()
+	for _, name := range []string{"", "a", "../a", "/..", "/a/../b", "//a", "/a//b", "/a\\b", "/a\x00b", "/a\nb", "/a\xff", "/" + strings.Repeat("a/", 65), "/" + strings.Repeat("a", 4096)} {
+		_, statErr := f.Stat(ctx, name)
+		_, readErr := f.Read(ctx, name)
+		_, writeErr := f.Write(ctx, tool.FileWrite{Path: name})
+		_, removeErr := f.Remove(ctx, name, true)
+		_, listErr := f.List(ctx, name, false)
+		_, makeErr := f.MakeDirectory(ctx, name)
+		for step, err := range []error{statErr, readErr, writeErr, removeErr, listErr, makeErr} {
+			var told *tool.FileError
+			if !errors.As(err, &told) || !errors.Is(err, perdure.Invalid) {
+				t.Errorf("%.20q, step %d: got %v", name, step, err)
+			}
+		}
+	}
+	if stats, err := f.List(ctx, "/", true); len(stats) != 0 || err != nil {
+		t.Errorf("something was made: %v, %v", stats, err)
+	}
+}
+
+func normalisesPaths(t *testing.T, f tool.Files) {
+	put(t, f, "/a/./b/", "1")
+
+	wantContent(t, f, "/a/b", "1")
+	got, err := f.Stat(t.Context(), "/./a/b/.")
+	if err != nil || got.Path != "/a/b" || got.Name != "b" {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
+func keepsCase(t *testing.T, f tool.Files) {
+	put(t, f, "/a", "small")
+	put(t, f, "/A", "large")
+
+	wantContent(t, f, "/a", "small")
+	wantContent(t, f, "/A", "large")
+}
+
+func readsWhatWasWritten(t *testing.T, f tool.Files) {
+	for name, content := range map[string]string{
+		"/text": "Grüße, 世界\n", "/empty": "", "/nul": "a\x00b", "/bytes": "\xff\xfe\x00\x01", "/large": strings.Repeat("0123456789abcdef", 1<<16),
+		"/.hidden": "x", "/a b": "space", "/世界": "wide", "/-rf": "dash", "/0123": "digits", "/%2e%2e": "percent", "/CON": "reserved elsewhere",
+	} {
+		created, err := f.Write(t.Context(), tool.FileWrite{Path: name, Content: []byte(content)})
+		if !created || err != nil {
+			t.Errorf("write %s: %v, %v", name, created, err)
+		}
+		wantContent(t, f, name, content)
+		stat, err := f.Stat(t.Context(), name)
+		if err != nil || stat.SizeBytes != int64(len(content)) || stat.IsDirectory || stat.IsReadOnly || stat.CreatedAt.IsZero() || stat.UpdatedAt.IsZero() {
+			t.Errorf("stat %s: %+v, %v", name, stat, err)
+		}
+	}
+
+	created, err := f.Write(t.Context(), tool.FileWrite{Path: "/text", Content: []byte("other")})
+	if created || err != nil {
+		t.Errorf("replaced: created %v, %v", created, err)
+	}
+	wantContent(t, f, "/text", "other")
+}
+
+func makesParents(t *testing.T, f tool.Files) {
+	put(t, f, "/a/b/c", "1")
+
+	for _, dir := range []string{"/", "/a", "/a/b"} {
+		if stat, err := f.Stat(t.Context(), dir); err != nil || !stat.IsDirectory {
+			t.Errorf("%s: %+v, %v", dir, stat, err)
+		}
+	}
+}
+
+func replacesAtomically(t *testing.T, f tool.Files) {
+	contents := []string{strings.Repeat("a", 100_000), strings.Repeat("b", 50_000)}
+	put(t, f, "/f", contents[0])
+	var writing sync.WaitGroup
+	writing.Go(func() {
+		for i := range 20 {
+			if _, err := f.Write(t.Context(), tool.FileWrite{Path: "/f", Content: []byte(contents[i%2])}); err != nil {
+				t.Errorf("write: %v", err)
+			}
+		}
+	})
+
+	for range 100 {
+		got, err := f.Read(t.Context(), "/f")
+		if err != nil || !slices.Contains(contents, string(got.Content)) {
+			t.Errorf("read %d bytes, %v", len(got.Content), err)
+			break
+		}
+	}
+	writing.Wait()
+	if stats, err := f.List(t.Context(), "/", true); len(stats) != 1 || err != nil {
+		t.Errorf("left behind: %v, %v", stats, err)
+	}
+}
+
+func makesDirectories(t *testing.T, f tool.Files) {
+	made, err := f.MakeDirectory(t.Context(), "/a/b")
+	if err != nil || !made.IsDirectory || made.Path != "/a/b" || made.Name != "b" {
+		t.Errorf("got %+v, %v", made, err)
+	}
+	put(t, f, "/a/b/c", "1")
+
+	again, err := f.MakeDirectory(t.Context(), "/a/b/")
+	if err != nil || !again.IsDirectory || again.Path != "/a/b" {
+		t.Errorf("got %+v, %v", again, err)
+	}
+	wantContent(t, f, "/a/b/c", "1")
+}
+
+func refusesFileAsDirectory(t *testing.T, f tool.Files) {
+	ctx := t.Context()
+	put(t, f, "/f", "1")
+
+	_, makeErr := f.MakeDirectory(ctx, "/f")
+	_, writeErr := f.Write(ctx, tool.FileWrite{Path: "/f/child", Content: []byte("2")})
+	_, listErr := f.List(ctx, "/f", false)
+	_, readErr := f.Read(ctx, "/f/child")
+	removed, removeErr := f.Remove(ctx, "/f/child", false)
+
+	wantError(t, makeErr, perdure.Conflict, "path exists but is not a directory: /f")
+	wantError(t, writeErr, perdure.Conflict, "path exists but is not a directory: /f")
+	wantError(t, listErr, perdure.NotFound, "Directory not found: /f")
+	wantError(t, readErr, perdure.NotFound, "File not found: /f/child")
+	if removed || removeErr != nil {
+		t.Errorf("removed %v, %v", removed, removeErr)
+	}
+	wantContent(t, f, "/f", "1")
+}
+
+func refusesDirectoryAsFile(t *testing.T, f tool.Files) {
+	ctx := t.Context()
+	put(t, f, "/d/x", "1")
+
+	_, readErr := f.Read(ctx, "/d")
+	_, writeErr := f.Write(ctx, tool.FileWrite{Path: "/d", Content: []byte("2")})
+	_, rootErr := f.Write(ctx, tool.FileWrite{Path: "/", Content: []byte("2")})
+
+	wantError(t, readErr, perdure.Conflict, "Is a directory: /d")
+	wantError(t, writeErr, perdure.Conflict, "Is a directory: /d")
+	wantError(t, rootErr, perdure.Conflict, "Is a directory: /")
+	wantContent(t, f, "/d/x", "1")
+}
+
+func comparesAndSets(t *testing.T, f tool.Files) {
+	set := func(name, was, content string) error {
+		expected := []byte(was)
+		_, err := f.Write(t.Context(), tool.FileWrite{Path: name, Content: []byte(content), If: &expected})
+		return err
+	}
+	put(t, f, "/f", "one")
+	put(t, f, "/empty", "")
+	put(t, f, "/d/x", "1")
+
+	if err := set("/f", "one", "two"); err != nil {
+		t.Errorf("match: %v", err)
+	}
+	if err := set("/empty", "", "full"); err != nil {
+		t.Errorf("match of nothing: %v", err)
+	}
+	wantError(t, set("/f", "one", "three"), perdure.Conflict, "File changed since it was read: /f. Read it again.")
+	wantError(t, set("/f", "twos", "three"), perdure.Conflict, "File changed since it was read: /f. Read it again.")
+	wantError(t, set("/f", "", "three"), perdure.Conflict, "File changed since it was read: /f. Read it again.")
+	for _, name := range []string{"/missing", "/missing/too", "/d", "/"} {
+		if err := set(name, "", "three"); !errors.Is(err, perdure.Conflict) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+
+	wantContent(t, f, "/f", "two")
+	wantContent(t, f, "/empty", "full")
+	if _, err := f.Stat(t.Context(), "/missing"); !errors.Is(err, perdure.NotFound) {
+		t.Errorf("a failed write left a parent: %v", err)
+	}
+}
+
+func oneSetterWins(t *testing.T, f tool.Files) {
+	for round := range 20 {
+		name := fmt.Sprintf("/f%d", round)
+		put(t, f, name, "start")
+
+		winners := setAtOnce(t, f, name)
+
+		if len(winners) != 1 {
+			t.Fatalf("round %d: %d winners: %v", round, len(winners), winners)
+		}
+		wantContent(t, f, name, winners[0])
+	}
+}
+
+// setAtOnce lets eight setters replace the content "start" at once and returns what those wrote that were taken.
+func setAtOnce(t *testing.T, f tool.Files, name string) (winners []string) {
+	t.Helper()
+	expected := []byte("start")
+	var mu sync.Mutex
+	var setting sync.WaitGroup
+	begin := make(chan struct{})
+	for i := range 8 {
+		setting.Go(func() {
+			content := fmt.Sprintf("setter %d", i)
+			<-begin
+			_, err := f.Write(t.Context(), tool.FileWrite{Path: name, Content: []byte(content), If: &expected})
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err == nil:
+				winners = append(winners, content)
+			case !errors.Is(err, perdure.Conflict):
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+	close(begin)
+	setting.Wait()
+	return winners
+}
+
+func tellsMissingFromEmpty(t *testing.T, f tool.Files) {
+	ctx := t.Context()
+	if _, err := f.MakeDirectory(ctx, "/empty"); err != nil {
+		t.Fatal(err)
+	}
+
+	for _, deep := range []bool{false, true} {
+		if stats, err := f.List(ctx, "/empty", deep); len(stats) != 0 || err != nil {
+			t.Errorf("got %v, %v", stats, err)
+		}
+		_, err := f.List(ctx, "/missing", deep)
+		wantError(t, err, perdure.NotFound, "Directory not found: /missing")
+	}
+	_, readErr := f.Read(ctx, "/missing")
+	wantError(t, readErr, perdure.NotFound, "File not found: /missing")
+	_, statErr := f.Stat(ctx, "/missing")
+	wantError(t, statErr, perdure.NotFound, "File not found: /missing")
+}
+
+func listsSorted(t *testing.T, f tool.Files) {
+	for _, name := range []string{"/b", "/a/z", "/a/y/x", "/c", "/a-b", "/B"} {
+		put(t, f, name, "1")
+	}
+	paths := func(stats []tool.FileStat, err error) []string {
+		if err != nil {
+			t.Error(err)
+		}
+		var names []string
+		for _, s := range stats {
+			names = append(names, s.Path)
+		}
+		return names
+	}
+
+	flat := paths(f.List(t.Context(), "/", false))
+	deep := paths(f.List(t.Context(), "/", true))
+	below := paths(f.List(t.Context(), "/a/", true))
+
+	if want := []string{"/B", "/a", "/a-b", "/b", "/c"}; !slices.Equal(flat, want) {
+		t.Errorf("got %v, want %v", flat, want)
+	}
+	if want := []string{"/B", "/a", "/a-b", "/a/y", "/a/y/x", "/a/z", "/b", "/c"}; !slices.Equal(deep, want) {
+		t.Errorf("got %v, want %v", deep, want)
+	}
+	if want := []string{"/a/y", "/a/y/x", "/a/z"}; !slices.Equal(below, want) {
+		t.Errorf("got %v, want %v", below, want)
+	}
+}
+
+func saysWhetherItRemoved(t *testing.T, f tool.Files) {
+	ctx := t.Context()
+	put(t, f, "/f", "1")
+	put(t, f, "/d/e/x", "1")
+	for _, step := range []struct {
+		name      string
+		recursive bool
+		want      bool
+	}{
+		{"/f", false, true}, {"/f", false, false}, {"/missing/too", true, false}, {"/d/e/x", true, true}, {"/d/e", false, true}, {"/d", true, true}, {"/d", true, false},
+	} {
+		removed, err := f.Remove(ctx, step.name, step.recursive)
+		if removed != step.want || err != nil {
+			t.Errorf("remove %s: %v, %v", step.name, removed, err)
+		}
+	}
+	if stats, err := f.List(ctx, "/", true); len(stats) != 0 || err != nil {
+		t.Errorf("left: %v, %v", stats, err)
+	}
+}
+
+func keepsFullDirectories(t *testing.T, f tool.Files) {
+	ctx := t.Context()
+	put(t, f, "/d/x", "1")
+	put(t, f, "/d/e/y", "2")
+
+	removed, err := f.Remove(ctx, "/d", false)
+	wantError(t, err, perdure.Conflict, "Directory not empty: /d. Set recursive to true.")
+	_, rootErr := f.Remove(ctx, "/", true)
+	if removed || !errors.Is(rootErr, perdure.Invalid) {
+		t.Errorf("removed %v, %v", removed, rootErr)
+	}
+	wantContent(t, f, "/d/x", "1")
+
+	removed, err = f.Remove(ctx, "/d", true)
+	if !removed || err != nil {
+		t.Errorf("recursive: %v, %v", removed, err)
+	}
+	if _, err := f.Stat(ctx, "/d"); !errors.Is(err, perdure.NotFound) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func keepsReadOnlyFiles(t *testing.T, f tool.Files) {
+	seeder, ok := f.(Seeder)
+	if !ok {
+		t.Skip("FI5: these files cannot be seeded")
+	}
+	ctx := t.Context()
+	if err := seeder.Seed(ctx, "/d/fixed", []byte("as it is")); err != nil {
+		t.Fatal(err)
+	}
+	same := []byte("as it is")
+
+	_, writeErr := f.Write(ctx, tool.FileWrite{Path: "/d/fixed", Content: []byte("other")})
+	_, setErr := f.Write(ctx, tool.FileWrite{Path: "/d/fixed", Content: []byte("other"), If: &same})
+	_, removeErr := f.Remove(ctx, "/d/fixed", true)
+	_, parentErr := f.Remove(ctx, "/d", true)
+	stat, err := f.Stat(ctx, "/d/fixed")
+
+	for _, err := range []error{writeErr, setErr, removeErr, parentErr} {
+		wantError(t, err, perdure.Conflict, "File is read-only: /d/fixed")
+	}
+	if err != nil || !stat.IsReadOnly {
+		t.Errorf("got %+v, %v", stat, err)
+	}
+	wantContent(t, f, "/d/fixed", "as it is")
+}
+
+func keepsRuntimeDirectory(t *testing.T, f tool.Files) {
+	ctx := t.Context()
+	for _, name := range []string{"/.background", "/.background/bg_1/output.log", "/./.background/x/"} {
+		_, writeErr := f.Write(ctx, tool.FileWrite{Path: name, Content: []byte("forged")})
+		_, makeErr := f.MakeDirectory(ctx, name)
+		_, removeErr := f.Remove(ctx, name, true)
+		clean, _ := tool.CleanPath(name)
+		for _, err := range []error{writeErr, makeErr, removeErr} {
+			wantError(t, err, perdure.Conflict, "File is read-only: "+clean)
+		}
+	}
+	put(t, f, "/.backgrounds", "not the same name")
+
+	writer, ok := f.(RuntimeWriter)
+	if !ok {
+		t.Skip("FI7: these files have no view for the runtime")
+	}
+	put(t, writer.Runtime(), "/.background/bg_1/output.log", "written")
+	wantContent(t, f, "/.background/bg_1/output.log", "written")
+	if stats, err := f.List(ctx, "/.background", true); len(stats) != 2 || err != nil {
+		t.Errorf("got %v, %v", stats, err)
+	}
+	if removed, err := writer.Runtime().Remove(ctx, "/.background", true); !removed || err != nil {
+		t.Errorf("got %v, %v", removed, err)
+	}
+}
+
+func endsWithContext(t *testing.T, f tool.Files) {
+	put(t, f, "/f", "1")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(perdure.CauseShutdown)
+
+	got, readErr := f.Read(ctx, "/f")
+	_, writeErr := f.Write(ctx, tool.FileWrite{Path: "/f", Content: []byte("2")})
+
+	if readErr == nil && !bytes.Equal(got.Content, []byte("1")) {
+		t.Errorf("read %q", got.Content)
+	}
+	if writeErr == nil {
+		t.Error("a write was taken after the end")
+	}
+	wantContent(t, f, "/f", "1")
+}
