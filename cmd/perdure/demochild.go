@@ -1,0 +1,188 @@
+package main
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"sync"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine"
+	"github.com/perdure/perdure/engine/local"
+	"github.com/perdure/perdure/model/scripted"
+	"github.com/perdure/perdure/store/sqlite"
+	"github.com/perdure/perdure/tool"
+	"github.com/perdure/perdure/tool/background"
+	"github.com/perdure/perdure/tool/core"
+	"github.com/perdure/perdure/tool/shell"
+)
+
+// demoSessions is how many orders are in work at once.
+const demoSessions = 3
+
+//go:embed demo/agent.yaml
+var demoAgent []byte
+
+// demoChild is the process that the demo kills: a whole engine, at work on orders.
+type demoChild struct {
+	Dir    string
+	Finish bool // take no new orders, finish what there is, and end
+	Out    io.Writer
+	Log    *slog.Logger
+}
+
+// run works until ctx ends, or with Finish until every session is at rest.
+func (d demoChild) run(ctx context.Context) error {
+	st, err := sqlite.Open(ctx, sqlite.Config{Dir: filepath.Join(d.Dir, "data")})
+	if err != nil {
+		return err
+	}
+	defer st.Close()
+	eng, err := d.open(ctx, st)
+	if err != nil {
+		return err
+	}
+	before, err := eng.Sessions(ctx, 0)
+	if err != nil {
+		return err
+	}
+	work, stop := context.WithCancel(ctx)
+	defer stop()
+	served := make(chan error, 1) // one result
+	go func() {
+		defer stop()
+		served <- d.serve(work, eng, before)
+	}()
+	err = eng.Run(work)
+	stop()
+	return errors.Join(err, <-served)
+}
+
+// open makes the engine with the demo's agent and tools. The caps on executions are off: the demo kills the
+// process more often than any tool deserves.
+func (d demoChild) open(ctx context.Context, st *sqlite.Store) (*local.Engine, error) {
+	agent, err := scripted.Parse("demo agent", demoAgent)
+	if err != nil {
+		return nil, err
+	}
+	bash, err := shell.New(shell.Config{RunsDir: filepath.Join(d.Dir, "data", "runs"), Dir: filepath.Join(d.Dir, "work")})
+	if err != nil {
+		return nil, err
+	}
+	tools := tool.NewRegistry(core.Tools()...)
+	for _, t := range append(append(background.Tools(background.Config{}), demoTools(d.Dir)...), bash) {
+		tools.Register(t)
+	}
+	return local.Open(ctx, local.Config{Store: st, Model: agent, Tools: tools, MaxExecutions: -1, NoProgress: -1, Log: d.Log})
+}
+
+// serve takes orders, a few at a time, and says once that it moves.
+func (d demoChild) serve(ctx context.Context, eng engine.Engine, before []engine.Session) error {
+	var once sync.Once
+	moving := func() { once.Do(func() { fmt.Fprintln(d.Out, "moving") }) }
+	var group sync.WaitGroup
+	defer group.Wait()
+	failed := make(chan error, 1) // the first failure; later ones are its echo
+	carry := func(work func() error) {
+		group.Go(func() {
+			if err := work(); err != nil {
+				select {
+				case failed <- err:
+				default:
+				}
+			}
+		})
+	}
+	open := make(chan struct{}, demoSessions) // one element is one order in work
+	for _, s := range before {
+		if unfinished(s) {
+			carry(func() error { return d.sign(ctx, eng, s, moving) })
+			d.reopen(open, func() error { return eng.WaitIdle(ctx, s.ID) }, carry)
+		}
+	}
+	if d.Finish {
+		for _, s := range before {
+			carry(func() error { return eng.WaitIdle(ctx, s.ID) })
+		}
+		group.Wait()
+		moving()
+		return firstOf(failed)
+	}
+	for number := len(before) + 1; ; number++ {
+		select {
+		case open <- struct{}{}:
+		case err := <-failed:
+			return err
+		case <-ctx.Done():
+			return nil
+		}
+		carry(func() error {
+			defer func() { <-open }()
+			return d.order(ctx, eng, number, moving)
+		})
+	}
+}
+
+// reopen waits for an order that was left in the middle; it counts as one in work while there is room. Those
+// beyond are finished all the same.
+func (d demoChild) reopen(open chan struct{}, wait func() error, carry func(func() error)) {
+	select {
+	case open <- struct{}{}:
+		carry(func() error {
+			defer func() { <-open }()
+			return wait()
+		})
+	default:
+		carry(wait)
+	}
+}
+
+// firstOf returns what failed, or nil.
+func firstOf(failed <-chan error) error {
+	select {
+	case err := <-failed:
+		return err
+	default:
+		return nil
+	}
+}
+
+// order starts one session and waits until it is at rest.
+func (d demoChild) order(ctx context.Context, eng engine.Engine, number int, moving func()) error {
+	s, err := eng.NewSession(ctx, perdure.Agent{Name: "demo", Title: fmt.Sprintf("order %d", number)})
+	if err != nil {
+		return err
+	}
+	if err := eng.Send(ctx, s.ID, perdure.Text(fmt.Sprintf("order %d", number))); err != nil {
+		return err
+	}
+	moving()
+	return eng.WaitIdle(ctx, s.ID)
+}
+
+// errMoved ends the watch for a sign of life.
+var errMoved = errors.New("moved")
+
+// sign waits for the first event that this start adds to a session that was left in the middle.
+func (d demoChild) sign(ctx context.Context, eng engine.Engine, s engine.Session, moving func()) error {
+	err := eng.Follow(ctx, s.ID, s.LastSeq, func(f engine.Frame) error {
+		if f.Event == nil {
+			return nil
+		}
+		moving()
+		return errMoved
+	})
+	if errors.Is(err, errMoved) || ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// unfinished reports whether a session was left in the middle.
+func unfinished(s engine.Session) bool {
+	return s.Status == perdure.SessionActive || s.OpenTasks > 0
+}

@@ -1,0 +1,120 @@
+// Command perdure is a durable runtime for the tool calls of AI agents, on the command line.
+//
+// It may import anything, and does nothing but wire adapters to internal/cli. The one thing to know: the first
+// line of main makes this program the supervisor of a command when it was started as one.
+package main
+
+import (
+	"context"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/lmittmann/tint"
+
+	"github.com/perdure/perdure/engine"
+	"github.com/perdure/perdure/internal/cli"
+	"github.com/perdure/perdure/internal/cli/demo"
+	"github.com/perdure/perdure/tool/shell"
+)
+
+func main() {
+	shell.Supervise()
+	os.Exit(run())
+}
+
+// run runs the command that the arguments name, and returns its exit code.
+func run() int {
+	signals := make(chan os.Signal, 2) // a Ctrl-C and the one after it, while nobody listens yet
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(signals)
+	terminal := cli.Terminal{Stdin: isTerminal(os.Stdin), Stdout: isTerminal(os.Stdout), Stderr: isTerminal(os.Stderr)}
+	return cli.Main(context.Background(), cli.World{
+		Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Terminal: terminal, Signals: signals, Env: os.Getenv,
+		DataDir: dataDir(), Version: version(),
+		Log:  func(style cli.LogStyle) *slog.Logger { return newLog(os.Stderr, style, terminal.Stderr) },
+		Open: open, Diagnose: diagnose, Processes: processes,
+		Demo:      demo.Crash{Program: self(), Open: openDemo},
+		DemoChild: runDemoChild,
+	})
+}
+
+// newLog writes for people on a terminal, and JSON otherwise.
+func newLog(w io.Writer, style cli.LogStyle, terminal bool) *slog.Logger {
+	level := slog.LevelWarn
+	if style.Verbose {
+		level = slog.LevelDebug
+	}
+	if terminal {
+		return slog.New(tint.NewTextHandler(w, &tint.Options{Level: level, NoColor: !style.Color}))
+	}
+	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level}))
+}
+
+// isTerminal reports whether a person is at the other end: a character device that is not the null device.
+func isTerminal(f *os.File) bool {
+	found, err := f.Stat()
+	if err != nil || found.Mode()&fs.ModeCharDevice == 0 {
+		return false
+	}
+	null, err := os.Stat(os.DevNull)
+	return err != nil || !os.SameFile(found, null)
+}
+
+// dataDir is the folder for the data of this user (XDG). It is empty where the system names no home.
+func dataDir() string {
+	if base := os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(base) {
+		return filepath.Join(base, "perdure")
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(home, ".local", "share", "perdure")
+}
+
+// version is what the build says of itself.
+func version() cli.Version {
+	v := cli.Version{Version: "(devel)", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	build, ok := debug.ReadBuildInfo()
+	if !ok {
+		return v
+	}
+	if build.Main.Version != "" {
+		v.Version = build.Main.Version
+	}
+	for _, setting := range build.Settings {
+		switch setting.Key {
+		case "vcs.revision":
+			v.Revision = setting.Value
+		case "vcs.modified":
+			v.Modified = setting.Value == "true"
+		}
+	}
+	return v
+}
+
+// self is this program, to be started again.
+func self() string {
+	name, err := os.Executable()
+	if err != nil {
+		return os.Args[0]
+	}
+	return name
+}
+
+// openDemo opens what the demo left behind, for reading.
+func openDemo(ctx context.Context, dir string) (engine.Engine, io.Closer, error) {
+	eng, err := open(ctx, cli.Opening{Access: cli.Reading, Dir: dir})
+	return eng, eng, err
+}
+
+func runDemoChild(ctx context.Context, w cli.DemoWork) error {
+	return demoChild{Dir: w.Dir, Finish: w.Finish, Out: w.Out, Log: w.Log}.run(ctx)
+}

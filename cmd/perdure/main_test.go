@@ -1,0 +1,257 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/tool/shell"
+)
+
+// waitTime bounds every wait of a script for another process.
+const waitTime = 30 * time.Second
+
+func TestMain(m *testing.M) {
+	shell.Supervise() // the program under test is this one, so its supervisors are, too
+	testscript.Main(m, map[string]func(){"perdure": main})
+}
+
+// TestScripts runs the program as people do. Each script is a page on one command.
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata",
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("HOME", filepath.Join(env.WorkDir, "home"))
+			data := filepath.Join(env.WorkDir, "data")
+			env.Setenv("PERDURE_DATA", data)
+			env.Setenv("GORACE", "atexit_sleep_ms=0") // else each of the many processes takes a second to end
+			env.Defer(func() { killCommands(data) })
+			return nil
+		},
+		Condition: func(cond string) (bool, error) {
+			switch cond {
+			case "root":
+				return os.Getuid() == 0, nil
+			case "mount":
+				return mayMount(), nil
+			}
+			return false, errors.New("unknown condition")
+		},
+		Cmds:                scriptCommands(),
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+	})
+}
+
+// scriptCommands are the words that scripts have besides those of testscript.
+func scriptCommands() map[string]func(*testscript.TestScript, bool, []string) {
+	commands := hostCommands()
+	maps.Copy(commands, map[string]func(*testscript.TestScript, bool, []string){
+		"exits": exits, "advised": advised, "isjson": isJSON, "isevents": isEvents, "untilheld": untilHeld, "untilstate": untilState,
+		"untilalive": untilAlive, "sql": runSQL, "getid": getID, "killsupervisor": killSupervisor, "watch": watch,
+	})
+	return commands
+}
+
+// exits CODE COMMAND… runs a command and wants this exit code, or one of several: 0|8.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE COMMAND…")
+	}
+	got := 0
+	var ended *exec.ExitError
+	switch err := ts.Exec(args[1], args[2:]...); {
+	case errors.As(err, &ended):
+		got = ended.ExitCode()
+	case err != nil:
+		ts.Fatalf("run %s: %v", args[1], err)
+	}
+	if !slices.Contains(strings.Split(args[0], "|"), strconv.Itoa(got)) {
+		ts.Fatalf("exit code %d, want %s", got, args[0])
+	}
+}
+
+// isjson [FILE] wants one JSON value in a file, or on stdout.
+func isJSON(ts *testscript.TestScript, neg bool, args []string) {
+	text := ts.ReadFile(fileOrStdout(args))
+	if json.Valid([]byte(text)) == neg {
+		ts.Fatalf("JSON: %t, want %t", !neg, neg)
+	}
+}
+
+// isevents [FILE] wants an event in each line of a file, or of stdout, without a gap.
+func isEvents(ts *testscript.TestScript, neg bool, args []string) {
+	text := strings.TrimSuffix(ts.ReadFile(fileOrStdout(args)), "\n")
+	var last int64
+	for line := range strings.SplitSeq(text, "\n") {
+		e, err := perdure.DecodeEvent([]byte(line))
+		ts.Check(err)
+		if last != 0 && e.Seq != last+1 {
+			ts.Fatalf("event %d comes after %d", e.Seq, last)
+		}
+		again, err := perdure.EncodeEvent(e)
+		ts.Check(err)
+		if !bytes.Equal(again, []byte(line)) {
+			ts.Fatalf("event %d is not in its stored form", e.Seq)
+		}
+		last = e.Seq
+	}
+}
+
+func fileOrStdout(args []string) string {
+	if len(args) == 1 {
+		return args[0]
+	}
+	return "stdout"
+}
+
+// poll looks until look says that it is so.
+func poll(ts *testscript.TestScript, what string, look func() bool) {
+	ctx, cancel := context.WithTimeout(context.Background(), waitTime)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !look() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			ts.Fatalf("%s: not within %s", what, waitTime)
+		}
+	}
+}
+
+// untilheld waits until somebody holds the data directory.
+func untilHeld(ts *testscript.TestScript, _ bool, _ []string) {
+	poll(ts, "held", func() bool {
+		held, err := lockHeld(filepath.Join(ts.Getenv("PERDURE_DATA"), "lock"))
+		return err == nil && held
+	})
+}
+
+// untilstate NOUN WORD waits until the list of the noun shows a word.
+func untilState(ts *testscript.TestScript, _ bool, args []string) {
+	poll(ts, strings.Join(args, " "), func() bool {
+		cmd := exec.Command("perdure", args[0], "list")
+		cmd.Env = append(os.Environ(), "PERDURE_DATA="+ts.Getenv("PERDURE_DATA"))
+		out, err := cmd.Output()
+		return err == nil && strings.Contains(string(out), args[1])
+	})
+}
+
+// untilalive waits until a supervised command is up.
+func untilAlive(ts *testscript.TestScript, _ bool, _ []string) {
+	poll(ts, "alive", func() bool {
+		all, err := processes(context.Background(), ts.Getenv("PERDURE_DATA"))
+		return err == nil && len(all) == 1 && all[0].State == "alive" && all[0].PID != 0
+	})
+}
+
+// sql FILE runs what stands in a file on the database of the data directory.
+func runSQL(ts *testscript.TestScript, _ bool, args []string) {
+	db, err := sql.Open("sqlite", filepath.Join(ts.Getenv("PERDURE_DATA"), "perdure.db"))
+	ts.Check(err)
+	defer db.Close()
+	_, err = db.Exec(ts.ReadFile(args[0]))
+	ts.Check(err)
+}
+
+// getid VARIABLE COMMAND… runs a command and keeps the one line that it prints.
+func getID(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Check(ts.Exec(args[1], args[2:]...))
+	ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile("stdout")))
+}
+
+// watch CODE WORD=SIGNAL… -- COMMAND… runs a command and sends it each signal when its word has been printed,
+// on stdout or stderr, after the word before. It wants the exit code and keeps what was printed in the file watched.
+func watch(ts *testscript.TestScript, _ bool, args []string) {
+	dash := slices.Index(args, "--")
+	if dash < 2 {
+		ts.Fatalf("usage: watch CODE WORD=SIGNAL… -- COMMAND…")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), waitTime)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, args[dash+1], args[dash+2:]...)
+	cmd.Dir = ts.MkAbs(".")
+	cmd.Env = append(os.Environ(), "PERDURE_DATA="+ts.Getenv("PERDURE_DATA"), "GORACE="+ts.Getenv("GORACE"))
+	r, w, err := os.Pipe()
+	ts.Check(err)
+	defer r.Close()
+	cmd.Stdout, cmd.Stderr = w, w
+	ts.Check(cmd.Start())
+	ts.Check(w.Close())
+
+	signals := map[string]os.Signal{"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "KILL": syscall.SIGKILL}
+	var seen, all strings.Builder
+	steps := args[1:dash]
+	for buf := make([]byte, 4096); ; {
+		n, err := r.Read(buf)
+		seen.Write(buf[:n])
+		all.Write(buf[:n])
+		for len(steps) > 0 {
+			word, name, _ := strings.Cut(steps[0], "=")
+			_, after, found := strings.Cut(seen.String(), word)
+			if !found {
+				break
+			}
+			seen.Reset()
+			seen.WriteString(after)
+			ts.Check(cmd.Process.Signal(signals[name]))
+			steps = steps[1:]
+		}
+		if err != nil {
+			break
+		}
+	}
+	err = cmd.Wait()
+	ts.Check(os.WriteFile(ts.MkAbs("watched"), []byte(all.String()), 0o600))
+	if len(steps) > 0 || strconv.Itoa(cmd.ProcessState.ExitCode()) != args[0] {
+		ts.Fatalf("%v, exit code %d, want %s; not seen: %q in\n%s", err, cmd.ProcessState.ExitCode(), args[0], steps, all.String())
+	}
+}
+
+// killsupervisor kills the one command that runs, and its supervisor first, so that nobody knows how it ended.
+func killSupervisor(ts *testscript.TestScript, _ bool, _ []string) {
+	if n := killCommands(ts.Getenv("PERDURE_DATA")); n != 1 {
+		ts.Fatalf("%d commands ran, want one", n)
+	}
+	poll(ts, "gone", func() bool {
+		all, err := processes(context.Background(), ts.Getenv("PERDURE_DATA"))
+		return err == nil && all[0].State == "gone"
+	})
+}
+
+// killCommands kills whatever a script left behind, and says how many commands that were.
+func killCommands(data string) (killed int) {
+	all, err := processes(context.Background(), data)
+	if err != nil {
+		return 0
+	}
+	for _, p := range all {
+		if p.State != "alive" {
+			continue
+		}
+		killed++
+		for _, pid := range []int{p.Supervisor, p.PID} {
+			if found, err := os.FindProcess(pid); err == nil {
+				_ = found.Kill() // it may have ended by itself
+			}
+		}
+	}
+	return killed
+}

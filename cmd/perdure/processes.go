@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/cli"
+	"github.com/perdure/perdure/internal/supervise"
+)
+
+// processes lists the commands that were run under a supervisor, with the calls and tasks that they belong to.
+func processes(ctx context.Context, dataDir string) ([]cli.Process, error) {
+	runner, err := supervise.New(supervise.Config{})
+	if err != nil {
+		return nil, err
+	}
+	root := filepath.Join(dataDir, runsFolder)
+	found, err := runner.List(ctx, root)
+	if err != nil {
+		return nil, fmt.Errorf("list %s: %w", root, err)
+	}
+	owners, err := runOwners(ctx, dataDir)
+	if err != nil {
+		return nil, err
+	}
+	var all []cli.Process
+	for _, f := range found {
+		p := cli.Process{Dir: f.Dir, State: f.Remains.String()}
+		if f.Err != nil {
+			p.State, p.Error = "damaged", f.Err.Error()
+		}
+		if f.Run != nil {
+			rec := f.Run.Record()
+			p.PID, p.Supervisor, p.Program, p.StartedAt = rec.CommandPID, rec.PID, rec.Program, rec.StartedAt
+		}
+		name, _, _ := strings.Cut(filepath.Base(f.Dir), "-")
+		p.Owner = owners[name]
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+// runOwners returns the task or call of every call in the ledger, by the name that tool/shell gives its run
+// directories. Without a database nobody owns anything.
+func runOwners(ctx context.Context, dataDir string) (map[string]string, error) {
+	owners := map[string]string{}
+	eng, err := open(ctx, cli.Opening{Access: cli.Reading, Dir: dataDir})
+	if errors.Is(err, perdure.NotFound) {
+		return owners, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer eng.Close()
+	sessions, err := eng.Sessions(ctx, 0)
+	if err != nil {
+		return nil, fmt.Errorf("list sessions: %w", err)
+	}
+	for _, s := range sessions {
+		calls, err := eng.Calls(ctx, s.ID)
+		if err != nil {
+			return nil, fmt.Errorf("list calls of %s: %w", s.ID, err)
+		}
+		for _, c := range calls {
+			sum := sha256.Sum256([]byte(c.Key.String()))
+			owner := c.Key.String()
+			if c.Task != "" {
+				owner = string(c.Task)
+			}
+			owners[hex.EncodeToString(sum[:16])] = owner
+		}
+	}
+	return owners, nil
+}

@@ -1,0 +1,193 @@
+//go:build linux
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/perdure/perdure"
+)
+
+// place is a data directory and a workspace for runs of the program.
+type place struct {
+	t    *testing.T
+	data string
+	work string
+}
+
+func newPlace(t *testing.T, files map[string]string) place {
+	t.Helper()
+	p := place{t: t, data: filepath.Join(t.TempDir(), "data"), work: t.TempDir()}
+	for name, text := range files {
+		path := filepath.Join(p.work, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() { killCommands(p.data) })
+	return p
+}
+
+// command makes one start of the program.
+func (p place) command(args ...string) *exec.Cmd {
+	cmd := exec.Command("perdure", args...)
+	cmd.Env = append(os.Environ(), "PERDURE_DATA="+p.data, "GORACE=atexit_sleep_ms=0")
+	return cmd
+}
+
+// output runs the program to its end and returns what it printed.
+func (p place) output(args ...string) string {
+	p.t.Helper()
+	cmd := p.command(args...)
+	var talk strings.Builder
+	cmd.Stderr = &talk
+	out, err := cmd.Output()
+	if err != nil {
+		p.t.Fatalf("perdure %s: %v\n%s%s", strings.Join(args, " "), err, out, talk.String())
+	}
+	return string(out)
+}
+
+// killedAt starts the program and kills it with SIGKILL when it has printed a line with a word and its command
+// is up.
+func (p place) killedAt(word string, args ...string) {
+	p.t.Helper()
+	cmd := p.command(args...)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	lines.Buffer(nil, 1<<20)
+	found := false
+	for !found && lines.Scan() {
+		found = strings.Contains(lines.Text(), word)
+	}
+	p.untilRunning()
+	if err := cmd.Process.Kill(); err != nil {
+		p.t.Fatal(err)
+	}
+	_ = cmd.Wait() // it was killed
+	if !found {
+		p.t.Fatalf("perdure %s ended without %q", strings.Join(args, " "), word)
+	}
+}
+
+// untilRunning waits until a supervised command is up.
+func (p place) untilRunning() {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.t.Context(), waitTime)
+	defer cancel()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		all, err := processes(ctx, p.data)
+		if err == nil && len(all) == 1 && all[0].PID != 0 {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			p.t.Fatalf("no command is up: %+v, %v", all, err)
+		}
+	}
+}
+
+// TestR33AdoptsACommand kills the runtime while its command runs. The next start has the directory at once,
+// and the task keeps its id, its run, its paths, its whole output and its real exit code.
+func TestR33AdoptsACommand(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, nil)
+	script := filepath.Join(p.work, "script.yaml")
+	command := `for i in $(seq 1 40); do echo "line $i"; sleep 0.05; done; exit 7`
+	text := fmt.Sprintf(`
+rules:
+  - when: {last_role: notification}
+    text: home
+  - when: {not_called: spawn_background}
+    calls: [{name: spawn_background, args: {tool: bash, args: {command: %q}}}]
+  - when: {called: spawn_background}
+    text: it runs
+`, command)
+	if err := os.WriteFile(script, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"run", "--model", "scripted:" + script, "--workspace", p.work, "--allow-shell", "-o", "jsonl"}
+	p.killedAt(`"turn.completed"`, append(args, "go")...)
+	before := p.task()
+
+	p.output("run", "--last", "-o", "jsonl")
+
+	after := p.task()
+	if after.ID != before.ID || after.Run != before.Run || after.State != perdure.TaskSucceeded || after.Executions != 1 || after.Attempt != 2 {
+		t.Errorf("before %+v\nafter %+v", before, after)
+	}
+	want := ""
+	for i := range 40 {
+		want += fmt.Sprintf("line %d\n", i+1)
+	}
+	if got := p.output("task", "log", string(after.ID)); got != want {
+		t.Errorf("the log has a hole or a repetition:\n%s", got)
+	}
+	result, err := os.ReadFile(filepath.Join(p.work, after.ResultPath))
+	if err != nil || !strings.Contains(string(result), `"exit_code": 7`) || after.ResultPath != after.ArtifactDir()+"/result.json" {
+		t.Errorf("%s: %s, %v", after.ResultPath, result, err)
+	}
+}
+
+// task reads the one task of the place.
+func (p place) task() perdure.Task {
+	p.t.Helper()
+	var tasks []perdure.Task
+	if err := json.Unmarshal([]byte(p.output("task", "list", "-o", "json")), &tasks); err != nil || len(tasks) != 1 {
+		p.t.Fatalf("%d tasks, %v", len(tasks), err)
+	}
+	return tasks[0]
+}
+
+// TestReportEndsTheSame runs the example of the README twice, once with a kill in between.
+func TestReportEndsTheSame(t *testing.T) {
+	t.Parallel()
+	files := map[string]string{"go.mod": "module example.com/small\n", "README.md": "# Small\n"}
+	for i := range 12 {
+		files[fmt.Sprintf("part%d/part.go", i)] = strings.Repeat("// one line\n", i+1)
+	}
+	const script = "scripted:../../examples/scripts/repo-report.yaml"
+	report := func(kill bool) string {
+		p := newPlace(t, files)
+		args := []string{"run", "--allow-shell", "--workspace", p.work, "--model", script, "report on this repository"}
+		var printed string
+		if kill {
+			p.killedAt("The module file says what this is", args...)
+			printed = p.output("run", "--last")
+		} else {
+			printed = p.output(args...)
+		}
+		_, text, found := strings.Cut(printed, "# Report")
+		if !found {
+			t.Fatalf("no report:\n%s", printed)
+		}
+		return strings.ReplaceAll(text, "[stdout] ", "")
+	}
+
+	whole, interrupted := report(false), report(true)
+
+	if whole != interrupted || !strings.Contains(whole, "module example.com/small") || !strings.Contains(whole, "78 lines in all") {
+		t.Errorf("without a kill:\n%s\nwith one:\n%s", whole, interrupted)
+	}
+}

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/cli"
+	"github.com/perdure/perdure/internal/effect"
+	"github.com/perdure/perdure/internal/supervise"
+	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/tool"
+	"github.com/perdure/perdure/tool/file"
+	"github.com/perdure/perdure/tool/shell"
+)
+
+// runsFolder is where the commands of a data directory are kept.
+const runsFolder = "runs"
+
+// workspaces finds the folder of a session: it stands in the agent that the session was started with, so that
+// whoever takes the session up works in the same place. It is safe for concurrent use.
+type workspaces struct {
+	store store.Store
+	log   *slog.Logger
+
+	mu      sync.Mutex
+	folders map[perdure.SessionID]string // guarded by mu; empty: the store keeps the files
+	open    map[string]*file.Dir         // guarded by mu; by folder
+}
+
+func newWorkspaces(st store.Store, log *slog.Logger) *workspaces {
+	return &workspaces{store: st, log: log, folders: map[perdure.SessionID]string{}, open: map[string]*file.Dir{}}
+}
+
+// folder returns the session's folder; empty: it has none.
+func (w *workspaces) folder(ctx context.Context, id perdure.SessionID) (string, error) {
+	w.mu.Lock()
+	found, known := w.folders[id]
+	w.mu.Unlock()
+	if known {
+		return found, nil
+	}
+	err := w.store.View(ctx, func(r store.Reader) error {
+		events, err := r.Events(id, 0, 1)
+		if err != nil || len(events) == 0 {
+			return err
+		}
+		if created, ok := events[0].Fact.(perdure.SessionCreated); ok {
+			found = created.Agent.Metadata[cli.WorkspaceKey]
+		}
+		return nil
+	})
+	if err != nil {
+		return "", fmt.Errorf("find the workspace of %s: %w", id, err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.folders[id] = found
+	return found, nil
+}
+
+// files opens the files of a session, as the model sees them and as the runtime writes them. Where the folder
+// cannot be opened the model has no files, and what the runtime writes is kept in the store.
+func (w *workspaces) files(id perdure.SessionID) (model, runtime tool.Files) {
+	kept := effect.NewFiles(w.store, id, true)
+	folder, err := w.folder(context.Background(), id)
+	if err == nil && folder == "" {
+		return effect.NewFiles(w.store, id, false), kept
+	}
+	var dir *file.Dir
+	if err == nil {
+		dir, err = w.dir(folder)
+	}
+	if err != nil {
+		w.log.Warn("a workspace cannot be opened", "session", id, "error", err)
+		return nil, kept
+	}
+	return dir, dir.Runtime()
+}
+
+func (w *workspaces) dir(folder string) (*file.Dir, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if found, ok := w.open[folder]; ok {
+		return found, nil
+	}
+	dir, err := file.OpenDir(folder)
+	if err == nil {
+		w.open[folder] = dir
+	}
+	return dir, err
+}
+
+// close lets the folders go.
+func (w *workspaces) close() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var errs []error
+	for _, dir := range w.open {
+		errs = append(errs, dir.Close())
+	}
+	clear(w.open)
+	return errors.Join(errs...)
+}
+
+// shells is bash for the sessions of a data directory, each in its own workspace. What needs no working
+// directory, such as finding a command again, is the embedded one's.
+type shells struct {
+	*shell.Bash
+	config     shell.Config // without its folder
+	workspaces *workspaces
+}
+
+var (
+	_ tool.Background = (*shells)(nil)
+	_ tool.Survivor   = (*shells)(nil)
+)
+
+func newShells(runs string, w *workspaces) (*shells, error) {
+	runner, err := supervise.New(supervise.Config{})
+	if err != nil {
+		return nil, err
+	}
+	s := &shells{config: shell.Config{Runner: runner, RunsDir: runs, Dir: runs}, workspaces: w}
+	s.Bash, err = shell.New(s.config)
+	return s, err
+}
+
+// Run implements tool.Tool.
+func (s *shells) Run(ctx context.Context, call tool.Call, env tool.Env) tool.Result {
+	return s.RunBackground(ctx, call, env, env.Report())
+}
+
+// RunBackground implements tool.Background.
+func (s *shells) RunBackground(ctx context.Context, call tool.Call, env tool.Env, sink tool.Sink) tool.Result {
+	folder, err := s.workspaces.folder(ctx, call.Session)
+	if err != nil {
+		return refused(tool.Internal(err))
+	}
+	if folder == "" {
+		return refused(tool.Error("This session has no workspace to run commands in."))
+	}
+	config := s.config
+	config.Dir = folder
+	bash, err := shell.New(config)
+	if err != nil {
+		return refused(tool.Internal(err))
+	}
+	return bash.RunBackground(ctx, call, env, sink)
+}
+
+// refused marks the result of a call whose command was never started.
+func refused(r tool.Result) tool.Result {
+	r.Refused = true
+	return r
+}

@@ -1,0 +1,128 @@
+// Build is a program with a durable tool in it. Kill it while the tool works and start it again: the tool
+// runs again under the same key, and the conversation ends the same.
+//
+//	go run ./examples/build
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine/local"
+	"github.com/perdure/perdure/model/scripted"
+	"github.com/perdure/perdure/store/sqlite"
+	"github.com/perdure/perdure/tool"
+)
+
+// in is what the model gives the tool; the schema comes from it.
+type in struct {
+	Repo string `json:"repo" jsonschema:"the repository to build"`
+}
+
+// out is what the tool answers.
+type out struct {
+	Image string `json:"image"`
+}
+
+// build makes the tool. Building twice under one key is building once, so its class is idempotent.
+func build() tool.Tool {
+	spec := tool.Spec{Name: "build", Description: "Build a repository.", Class: perdure.Idempotent}
+	return tool.New(spec, func(ctx context.Context, in in, env tool.Env) (out, error) {
+		for step := range 5 {
+			env.Sink.Progress(float64(step+1), 5, "compiling") // the same sink in every lane
+			select {
+			case <-time.After(100 * time.Millisecond):
+			case <-ctx.Done():
+				return out{}, context.Cause(ctx)
+			}
+		}
+		fmt.Fprintln(os.Stderr, "built under", env.Call.Key) // the same key on every attempt
+		return out{Image: in.Repo + ":1"}, nil
+	})
+}
+
+const script = `
+steps:
+  - calls: [{name: build, args: {repo: perdure/perdure}}]
+  - text: "The image is {{(result \"build\").image}}."
+`
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	dir := "data"
+	if len(os.Args) > 1 {
+		dir = os.Args[1]
+	}
+	if err := run(ctx, dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// run asks for a build, or goes on with the one that a former process began.
+func run(ctx context.Context, dir string) error {
+	st, err := sqlite.Open(ctx, sqlite.Config{Dir: dir})
+	if err != nil {
+		return err
+	}
+	defer st.Close()
+	model, err := scripted.Parse("build", []byte(script))
+	if err != nil {
+		return err
+	}
+	eng, err := local.Open(ctx, local.Config{Store: st, Model: model, Tools: tool.NewRegistry(build())})
+	if err != nil {
+		return err
+	}
+	id, err := conversation(ctx, eng)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan error, 1) // Run's one result
+	go func() { ended <- eng.Run(ctx) }()
+	err = eng.WaitIdle(ctx, id)
+	cancel()
+	if runErr := <-ended; err == nil {
+		err = runErr
+	}
+	if err != nil {
+		return err
+	}
+	return answer(context.Background(), eng, id)
+}
+
+// conversation finds the session of a former process, or starts one.
+func conversation(ctx context.Context, eng *local.Engine) (perdure.SessionID, error) {
+	sessions, err := eng.Sessions(ctx, 1)
+	if err != nil {
+		return "", err
+	}
+	if len(sessions) > 0 {
+		return sessions[0].ID, nil
+	}
+	s, err := eng.NewSession(ctx, perdure.Agent{Instructions: "You ship releases."})
+	if err != nil {
+		return "", err
+	}
+	return s.ID, eng.Send(ctx, s.ID, perdure.Text("Build perdure/perdure"))
+}
+
+// answer prints what the agent said last.
+func answer(ctx context.Context, eng *local.Engine, id perdure.SessionID) error {
+	events, err := eng.Events(ctx, id, 0, 0)
+	if err != nil {
+		return err
+	}
+	for _, event := range events {
+		if f, ok := event.Fact.(perdure.OutputCompleted); ok && f.Message.Text() != "" {
+			fmt.Println(f.Message.Text())
+		}
+	}
+	return nil
+}

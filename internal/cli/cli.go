@@ -1,0 +1,314 @@
+// Package cli is the command line of perdure: noun, then verb, over an engine that main opens.
+//
+// It may import the root, engine, kong, and its own rooms demo and form; what it may not import comes as
+// functions in a [World]. The one thing to know: data goes to stdout and talk to stderr (C1), and no text of a
+// journal reaches a terminal before [plain] has seen it (C18).
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/cli/demo"
+)
+
+const program = "perdure"
+
+// about is what the help says first.
+const about = "A durable runtime for the tool calls of AI agents: what was claimed is not forgotten, what was done is not repeated."
+
+// World is what main gives the command line: its arguments and streams, and the ways to what it may not import.
+type World struct {
+	Args     []string // without the program's name
+	Stdin    io.Reader
+	Stdout   io.Writer
+	Stderr   io.Writer
+	Terminal Terminal
+	Signals  <-chan os.Signal         // nil: none come
+	Env      func(name string) string // reads the environment; nil: nothing is set
+	DataDir  string                   // the default of --data
+	Version  Version
+
+	// Log makes the logger of a command.
+	Log func(LogStyle) *slog.Logger
+	// Open opens an engine.
+	Open func(context.Context, Opening) (Engine, error)
+	// Diagnose looks for what keeps perdure from working with a data directory. It changes nothing.
+	Diagnose func(ctx context.Context, dataDir string) []Check
+	// Processes lists the commands that were run under a supervisor.
+	Processes func(ctx context.Context, dataDir string) ([]Process, error)
+
+	Demo      demo.Crash // Program and Open are set
+	DemoChild func(context.Context, DemoWork) error
+}
+
+// Terminal says which streams are a terminal.
+type Terminal struct{ Stdin, Stdout, Stderr bool }
+
+// LogStyle says what is logged, and how.
+type LogStyle struct {
+	Verbose bool // everything; false: warnings and errors
+	Color   bool
+}
+
+// commandLine is the whole grammar: each noun is one field, and lives in the file of its name.
+type commandLine struct {
+	Flags flags `embed:""`
+
+	Run     runCommand     `cmd:"" help:"Speak with an agent, and wait until its work has come home."`
+	Session sessionCommand `cmd:"" help:"Conversations: list, show, send."`
+	Event   eventCommand   `cmd:"" help:"The journal of a session: list, tail."`
+	Task    taskCommand    `cmd:"" help:"Work that outlives a turn: list, show, log, watch, cancel, resolve."`
+	Tool    toolCommand    `cmd:"" help:"The tools: list, show, call."`
+	Demo    demoCommand    `cmd:"" help:"See it at work: crash."`
+	Doctor  doctorCommand  `cmd:"" help:"Say what is fine here, and how to mend what is not."`
+	Version versionCommand `cmd:"" help:"Say which version this is."`
+	Help    helpCommand    `cmd:"" help:"Help on a command or a topic: exit-codes, environment."`
+}
+
+// flags are those of every command.
+type flags struct {
+	Data    string `help:"The data directory." placeholder:"DIR" env:"PERDURE_DATA" type:"path" default:"${data}"`
+	Color   string `help:"Colours: auto, always or never. NO_COLOR turns them off, too." placeholder:"WHEN" enum:"auto,always,never" default:"auto"`
+	Raw     bool   `help:"Print control characters of the data as they are, also on a terminal."`
+	NoInput bool   `help:"Never ask, never wait for input."`
+	Verbose bool   `help:"Log what happens inside, on stderr."`
+}
+
+// app is one command in work.
+type app struct {
+	World
+	flags flags
+	paint paint
+	moves bool // stdout is a terminal whose cursor can be moved (C3)
+	log   *slog.Logger
+	stdin io.Reader
+	out   *sink // stdout
+	ctrlC ctrlC
+	kong  *kong.Kong
+	end   func(error) // ends the command's context
+}
+
+// Main runs one command and returns its exit code. It never panics and never exits by itself.
+func Main(ctx context.Context, w World) (code int) {
+	if w.Env == nil {
+		w.Env = func(string) string { return "" }
+	}
+	a := &app{World: w, out: &sink{w: w.Stdout}, stdin: w.Stdin}
+	defer func() {
+		if p := recover(); p != nil {
+			a.complain(&fault{
+				code: exitError, what: fmt.Sprintf("a bug in %s: %v", program, p),
+				todo: "report it with what you typed; what was acknowledged is durable, and the same command again does no harm",
+			})
+			code = exitError
+		}
+	}()
+	err := a.run(ctx)
+	if err == nil {
+		err = a.out.err
+	}
+	a.complain(err)
+	return exitCode(err)
+}
+
+// run parses the arguments and runs the command that they name.
+func (a *app) run(ctx context.Context) error {
+	if len(a.Args) == 0 {
+		a.Args = []string{"--help"}
+	}
+	line, helped := &commandLine{}, false
+	var err error
+	a.kong, err = kong.New(line, a.options(func(int) { helped = true })...)
+	if err != nil {
+		return fmt.Errorf("read the grammar: %w", err)
+	}
+	parsed, err := a.kong.Parse(a.Args)
+	if helped {
+		return nil
+	}
+	a.flags = line.Flags
+	a.paint = newPaint(line.Flags.Color, a.Terminal, a.Env)
+	a.moves = a.Terminal.Stdout && a.Env("TERM") != "dumb"
+	if err == nil {
+		err = formOf(parsed)
+	}
+	if err != nil {
+		return a.misused(err)
+	}
+	a.log = a.Log(LogStyle{Verbose: a.flags.Verbose, Color: bool(a.paint.talk)})
+	ctx, a.end = context.WithCancelCause(ctx)
+	defer a.end(nil)
+	stop := a.listen(ctx)
+	defer stop()
+	parsed.BindTo(ctx, (*context.Context)(nil))
+	err = parsed.Run(a)
+	if cause := context.Cause(ctx); errors.Is(cause, errInterrupted) && (err == nil || errors.Is(err, context.Canceled)) {
+		return errInterrupted
+	}
+	return err
+}
+
+func (a *app) options(exit func(int)) []kong.Option {
+	return []kong.Option{
+		kong.Name(program), kong.Description(about), kong.Writers(a.Stdout, a.Stderr), kong.Exit(exit),
+		kong.Vars{"data": a.DataDir},
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
+	}
+}
+
+// formOf checks how the chosen command is to print.
+func formOf(parsed *kong.Context) error {
+	node := parsed.Selected()
+	if node == nil || !node.Target.CanAddr() {
+		return nil
+	}
+	if prints, ok := node.Target.Addr().Interface().(interface{ check() error }); ok {
+		return prints.check()
+	}
+	return nil
+}
+
+// misused is a command line that says nothing we know.
+func (a *app) misused(err error) error {
+	var known *fault
+	if errors.As(err, &known) {
+		return err
+	}
+	todo := program + " --help lists the commands"
+	var parse *kong.ParseError
+	if errors.As(err, &parse) && parse.Context != nil {
+		if node := parse.Context.Selected(); node != nil {
+			todo = node.FullPath() + " --help says what it takes"
+		}
+	}
+	return &fault{code: exitUsage, what: err.Error(), todo: todo}
+}
+
+// say writes a line of talk to stderr.
+func (a *app) say(format string, args ...any) {
+	fmt.Fprintf(a.Stderr, format+"\n", args...)
+}
+
+// complain says what went wrong, and what to do about it (C14).
+func (a *app) complain(err error) {
+	if err == nil {
+		return
+	}
+	var code exit
+	if errors.As(err, &code) {
+		return // the command has said it
+	}
+	a.say("%s: %s", program, strings.ReplaceAll(a.text(err.Error()), "\n", "\n  "))
+	a.say("  %s", strings.ReplaceAll(a.text(a.advice(err)), "\n", "\n  "))
+}
+
+// advice is what to do about an error: what it says itself, or what its kind asks for.
+func (a *app) advice(err error) string {
+	var f *fault
+	if errors.As(err, &f) && f.todo != "" {
+		return f.todo
+	}
+	own := program + " " + a.dirFlag()
+	switch exitCode(err) {
+	case exitUsage:
+		return program + " --help lists the commands"
+	case exitNotFound:
+		return own + "session list and task list show what is there"
+	case exitConflict:
+		return own + "doctor says who holds the data directory, and how it is"
+	case exitUnreachable:
+		return "try it again; " + own + "doctor looks for what is wrong"
+	case exitTimeout:
+		return "what was begun is durable: look again later, or give it more time"
+	case exitFailed:
+		return own + "event list last and task list say what happened"
+	case exitStorage:
+		return "free some space, or make the data directory writable, and do it again: what was acknowledged is kept"
+	}
+	return own + "doctor looks for what is wrong; --verbose logs what happens inside"
+}
+
+// text returns data as it may be printed.
+func (a *app) text(s string) string {
+	if a.flags.Raw {
+		return s
+	}
+	return plain(s)
+}
+
+// line returns data as it may be printed in one line of at most n characters.
+func (a *app) line(s string, n int) string {
+	return clip(strings.Join(strings.Fields(a.text(s)), " "), n)
+}
+
+// sink is stdout; it keeps the first error, so that output which nobody got is not a success.
+type sink struct {
+	w   io.Writer
+	err error
+}
+
+// Write writes, unless an earlier write failed.
+func (s *sink) Write(p []byte) (int, error) {
+	if s.err == nil {
+		if _, err := s.w.Write(p); err != nil {
+			s.err = fmt.Errorf("write to stdout: %w", err)
+		}
+	}
+	return len(p), s.err
+}
+
+// read opens the store read-only, beside whoever holds it, and runs fn.
+func (a *app) read(ctx context.Context, fn func(Engine) error) error {
+	return a.with(ctx, Opening{Access: Reading}, fn)
+}
+
+// with opens an engine, runs fn, and closes it.
+func (a *app) with(ctx context.Context, o Opening, fn func(Engine) error) error {
+	o.Dir, o.Log = a.flags.Data, a.log
+	if o.Dir == "" && o.Access != ToolsOnly {
+		return misuse("there is no data directory: this system names no home", "name one with --data or PERDURE_DATA")
+	}
+	eng, err := a.Open(ctx, o)
+	if err != nil {
+		return a.cannotOpen(ctx, o, err)
+	}
+	err = fn(eng)
+	return errors.Join(err, eng.Close())
+}
+
+func (a *app) cannotOpen(ctx context.Context, o Opening, err error) error {
+	switch {
+	case o.Access == Writing && errors.Is(err, perdure.Conflict):
+		o.Access = Reading
+		beside, refused := a.Open(ctx, o)
+		if refused != nil { // a newer version wrote it
+			return &fault{err: err, what: err.Error(), todo: "--data names another directory; " + program + " version says which one this is"}
+		}
+		return errors.Join(&fault{err: err, what: err.Error(), todo: "reading commands (list, show, log, tail, watch) work beside it"}, beside.Close())
+	case o.Access == Reading && errors.Is(err, perdure.NotFound):
+		return &fault{err: err, what: err.Error(), todo: fmt.Sprintf("%s run --model scripted:FILE PROMPT begins a session", program)}
+	}
+	return err
+}
+
+// pause waits for d. It returns why ctx ended, if that came first.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

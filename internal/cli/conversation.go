@@ -1,0 +1,157 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+
+	"github.com/perdure/perdure"
+)
+
+// conversation is a run that goes on in a session.
+type conversation struct {
+	a      *app
+	eng    Engine
+	stream *stream
+	lines  <-chan string // what a person types; closed at the end of input; nil: nobody types
+	asked  atomic.Bool   // a Ctrl-C was taken since a person spoke
+}
+
+// send hands a message to the session. It is durable when send returns.
+func (c *conversation) send(ctx context.Context, text string) error {
+	c.stream.sending()
+	return c.eng.Send(ctx, c.stream.id, perdure.Text(text))
+}
+
+// once shows the session until it is at rest, and says how the run went.
+func (c *conversation) once(ctx context.Context) error {
+	err := turning(ctx, c.eng, c.stream.untilRest)
+	c.a.say("%s", c.stream.tally.cost())
+	if err != nil {
+		c.left(err)
+		return err
+	}
+	return c.stream.tally.end()
+}
+
+// interrupt takes the first Ctrl-C: it ends the turn, and nothing that runs in the background (C9).
+func (c *conversation) interrupt(ctx context.Context) bool {
+	if c.asked.Swap(true) {
+		return false
+	}
+	if !c.stream.busy() {
+		c.a.say("\nno turn runs; Ctrl-C again leaves; %s for the next run", leftBehind(c.stream.open()))
+		return true
+	}
+	c.a.say("\nthe turn is interrupted; Ctrl-C again leaves")
+	if err := c.stream.interrupt(ctx); err != nil {
+		c.a.complain(err)
+	}
+	return true
+}
+
+func leftBehind(tasks int) string {
+	if tasks == 0 {
+		return "the session stays"
+	}
+	return count(tasks, "task") + " in the background stay"
+}
+
+// left says how to go on after a run that was left in the middle.
+func (c *conversation) left(err error) {
+	if errors.Is(err, errInterrupted) && !c.stream.atRest() {
+		c.a.say("%s; go on with: %s run %s--session %s", leftBehind(c.stream.open()), program, c.a.dirFlag(), c.stream.id)
+	}
+}
+
+// run is the prompt loop: a person and the agent take turns, while work in the background comes home.
+func (c *conversation) run(ctx context.Context) error {
+	c.stream.quiet = make(chan struct{}, 1)
+	if !c.stream.busy() {
+		c.stream.quiet <- struct{}{}
+	}
+	err := turning(ctx, c.eng, func(ctx context.Context) error {
+		ctx, end := context.WithCancelCause(ctx)
+		defer end(nil)
+		followed := make(chan error, 1) // one answer, whether or not somebody waits for it
+		go func() {
+			err := c.stream.follow(ctx, func(perdure.Event) error { return nil })
+			end(err)
+			followed <- err
+		}()
+		err := c.loop(ctx)
+		end(nil)
+		return errors.Join(err, endOf(<-followed))
+	})
+	c.a.say("%s", c.stream.tally.cost())
+	c.left(err)
+	return err
+}
+
+// endOf leaves out the end that the loop itself asked for.
+func endOf(err error) error {
+	if errors.Is(err, context.Canceled) || errors.Is(err, errInterrupted) {
+		return nil
+	}
+	return err
+}
+
+// loop asks whenever no turn runs, until the input ends.
+func (c *conversation) loop(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-c.stream.quiet:
+		}
+		text, err := c.ask(ctx)
+		if err != nil || text == "" {
+			return err
+		}
+		c.asked.Store(false)
+		if err := c.send(ctx, text); err != nil {
+			return err
+		}
+	}
+}
+
+// ask waits for a line that says something. It is empty at the end of the input.
+func (c *conversation) ask(ctx context.Context) (string, error) {
+	for {
+		fmt.Fprint(c.a.Stderr, "> ")
+		select {
+		case <-ctx.Done():
+			return "", context.Cause(ctx)
+		case line, more := <-c.lines:
+			if !more {
+				c.a.say("")
+				return "", nil
+			}
+			if line = strings.TrimSpace(line); line != "" {
+				return line, nil
+			}
+		}
+	}
+}
+
+// readLines reads what a person types. The goroutine ends with the input or with ctx; a read that waits for
+// a terminal can be ended by nobody, so it is the one goroutine that is not waited for.
+func (a *app) readLines(ctx context.Context) <-chan string {
+	lines := make(chan string)
+	go func() {
+		defer close(lines)
+		in := bufio.NewScanner(a.stdin)
+		in.Buffer(nil, maxInput)
+		for in.Scan() {
+			select {
+			case lines <- in.Text():
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return lines
+}

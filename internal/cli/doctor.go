@@ -1,0 +1,105 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Check is one thing that the doctor looked at.
+type Check struct {
+	Name   string `json:"name"`
+	Health Health `json:"health"`
+	Says   string `json:"says"`          // what was found
+	Fix    string `json:"fix,omitempty"` // what to do; empty when it is fine
+}
+
+// Health is how a check came out.
+type Health string
+
+// The healths. Bad makes doctor fail.
+const (
+	Fine Health = "fine"
+	Warn Health = "warn"
+	Bad  Health = "bad"
+)
+
+// Process is a command that was run under a supervisor.
+type Process struct {
+	Dir        string    `json:"dir"`
+	State      string    `json:"state"`                // of the run directory, or "damaged"
+	PID        int       `json:"pid,omitempty"`        // of the command; 0: it was not up
+	Supervisor int       `json:"supervisor,omitempty"` // its pid
+	Program    string    `json:"program,omitempty"`
+	StartedAt  time.Time `json:"started_at,omitzero"`
+	Owner      string    `json:"owner,omitempty"` // the task or call in the journal that it belongs to; empty: none is known
+	Error      string    `json:"error,omitempty"`
+}
+
+type doctorCommand struct {
+	Processes bool `help:"List the commands that were run under a supervisor."`
+	output
+}
+
+// Run prints what was found.
+func (c *doctorCommand) Run(ctx context.Context, a *app) error {
+	if c.Processes {
+		return c.processes(ctx, a)
+	}
+	checks := a.Diagnose(ctx, a.flags.Data)
+	bad := 0
+	for _, check := range checks {
+		if check.Health == Bad {
+			bad++
+		}
+	}
+	list := listing[Check]{noun: "checks", name: func(k Check) string { return k.Name }, tell: func(checks []Check) {
+		for _, check := range checks {
+			c.tell(a, check)
+		}
+	}}
+	if err := list.print(ctx, a, c.output, checks); err != nil {
+		return err
+	}
+	if bad > 0 {
+		return &fault{code: exitError, what: count(bad, "thing") + " to mend", todo: "each ✗ has its fix; -o json has them, too"}
+	}
+	return nil
+}
+
+// tell prints a check: a line, and a line with its fix.
+func (c *doctorCommand) tell(a *app, check Check) {
+	mark := map[Health]string{Fine: a.paint.data.in(green, "✓"), Warn: a.paint.data.in(yellow, "!"), Bad: a.paint.data.in(red, "✗")}[check.Health]
+	fmt.Fprintf(a.out, "%s %-16s  %s\n", mark, check.Name, a.line(check.Says, 500))
+	if check.Fix != "" {
+		fmt.Fprintf(a.out, "  %-16s  fix: %s\n", "", a.line(check.Fix, 500))
+	}
+}
+
+func (c *doctorCommand) processes(ctx context.Context, a *app) error {
+	all, err := a.Processes(ctx, a.flags.Data)
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	list := listing[Process]{
+		noun: "supervised commands",
+		head: []string{"STATE", "PID", "STARTED", "OWNER", "PROGRAM"},
+		name: func(p Process) string { return p.Dir },
+		row: func(p Process) []cell {
+			owner := cell{text: p.Owner}
+			if p.Owner == "" {
+				owner = cell{"not known", yellow}
+			}
+			return []cell{{text: p.State}, {text: pid(p.PID)}, {text: ago(p.StartedAt, now)}, owner, {text: p.Program + p.Error}}
+		},
+	}
+	return list.print(ctx, a, c.output, all)
+}
+
+func pid(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprint(n)
+}

@@ -1,0 +1,165 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/perdure/perdure"
+)
+
+// The exit codes (C4). They are a promise; help exit-codes lists them.
+const (
+	exitOK          = 0
+	exitError       = 1
+	exitUsage       = 2
+	exitNotFound    = 3
+	exitDenied      = 4
+	exitConflict    = 5
+	exitUnreachable = 6
+	exitTimeout     = 7
+	exitFailed      = 8
+	exitApproval    = 9
+	exitStorage     = 74
+	exitInterrupted = 130
+)
+
+// meaning is what an exit code says.
+type meaning struct {
+	code int
+	says string // lines
+}
+
+// meanings is the promise of C4, for help exit-codes.
+func meanings() []meaning {
+	return []meaning{
+		{exitOK, "it worked"},
+		{exitError, "an error"},
+		{exitUsage, "the command line, or an argument in it, is wrong"},
+		{exitNotFound, "there is no such thing"},
+		{exitDenied, "not allowed"},
+		{exitConflict, "something stands in the way: the data directory is held by another process,\nan id is ambiguous, a cap is reached, an outcome is known already"},
+		{exitUnreachable, "not now: try again"},
+		{exitTimeout, "a wait timed out"},
+		{exitFailed, "the work that was waited for failed, was cancelled, or has an unknown outcome"},
+		{exitApproval, "an approval is needed and --no-input was given"},
+		{exitStorage, "the store cannot promise durability: the disk is full, or cannot be written"},
+		{exitInterrupted, "ended by Ctrl-C or SIGTERM; work in the background is left for the next run"},
+	}
+}
+
+// exitCodes lists the codes for people.
+func exitCodes() string {
+	var lines strings.Builder
+	for _, m := range meanings() {
+		fmt.Fprintf(&lines, "%-3d  %s\n", m.code, strings.ReplaceAll(m.says, "\n", "\n     "))
+	}
+	return lines.String()
+}
+
+// errInterrupted ends the context of a command that was told to stop by Ctrl-C or SIGTERM.
+var errInterrupted error = exit(exitInterrupted)
+
+// exit is an exit code as an error, of a command that has said itself what there was to say.
+type exit int
+
+func (e exit) Error() string { return "exit code " + strconv.Itoa(int(e)) }
+
+// fault is an error for a person: what happened, then what to do (C14).
+type fault struct {
+	err  error  // the kind, or the cause; nil: code counts
+	code int    // zero: by the kind of err
+	what string //
+	todo string // lines; empty: what says it
+}
+
+func (f *fault) Error() string { return f.what }
+
+func (f *fault) Unwrap() error { return f.err }
+
+// misuse is a fault of whoever typed the command.
+func misuse(what, todo string) error { return &fault{code: exitUsage, what: what, todo: todo} }
+
+// exitCode is the one place where an error becomes an exit code (C4, rule 19).
+func exitCode(err error) int {
+	var code exit
+	var f *fault
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &code):
+		return int(code)
+	case errors.As(err, &f) && f.code != 0:
+		return f.code
+	}
+	for _, known := range []struct {
+		kind error
+		code int
+	}{
+		{perdure.Storage, exitStorage},
+		{perdure.NotFound, exitNotFound},
+		{perdure.Conflict, exitConflict},
+		{perdure.Limit, exitConflict},
+		{perdure.Invalid, exitUsage},
+		{perdure.Unavailable, exitUnreachable},
+		{perdure.UnknownOutcome, exitFailed},
+		{context.DeadlineExceeded, exitTimeout},
+		{context.Canceled, exitInterrupted},
+	} {
+		if errors.Is(err, known.kind) {
+			return known.code
+		}
+	}
+	return exitError
+}
+
+// ctrlC is who wants a Ctrl-C before it ends the command.
+type ctrlC struct {
+	mu   sync.Mutex
+	take func() bool // guarded by mu; reports whether it took the Ctrl-C; nil: nobody wants it
+}
+
+// onCtrlC gives every Ctrl-C to take, until the returned function is called. One that take does not want
+// ends the command.
+func (a *app) onCtrlC(take func() bool) (stop func()) {
+	set := func(take func() bool) {
+		a.ctrlC.mu.Lock()
+		defer a.ctrlC.mu.Unlock()
+		a.ctrlC.take = take
+	}
+	set(take)
+	return func() { set(nil) }
+}
+
+// listen ends the command when a signal says so. The returned function stops the listening.
+func (a *app) listen(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var group sync.WaitGroup
+	group.Go(func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case sig := <-a.Signals:
+				if sig != os.Interrupt || !a.taken() {
+					a.end(errInterrupted)
+				}
+			}
+		}
+	})
+	return func() {
+		cancel()
+		group.Wait()
+	}
+}
+
+func (a *app) taken() bool {
+	a.ctrlC.mu.Lock()
+	take := a.ctrlC.take
+	a.ctrlC.mu.Unlock()
+	return take != nil && take()
+}

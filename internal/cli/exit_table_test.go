@@ -1,0 +1,164 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine"
+)
+
+// TestC04Commands wants every exit code of help exit-codes from a command, but for the one that nothing gives yet.
+func TestC04Commands(t *testing.T) {
+	t.Parallel()
+	one := []engine.Session{{ID: "session_1", Title: "same"}, {ID: "session_2", Title: "same"}}
+	running := &scene{views: [][]perdure.Task{{{ID: "task_1", State: perdure.TaskRunning}}}}
+	failed := &scene{views: [][]perdure.Task{{{ID: "task_1", State: perdure.TaskFailed}}}}
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	late, stop := context.WithTimeout(t.Context(), 0)
+	defer stop()
+	given := map[int]bool{exitDenied: true} // not there yet
+	for _, test := range []struct {
+		code    int
+		command command
+		ctx     context.Context
+	}{
+		{exitOK, command{args: "version"}, nil},
+		{exitOK, command{args: "session list", scene: &scene{}}, nil},
+		{exitError, command{args: "session list", scene: &scene{err: errors.New("anything")}}, nil},
+		{exitError, command{args: "doctor", checks: []Check{{Name: "disk", Health: Bad}}}, nil},
+		{exitUsage, command{args: "session lst"}, nil},
+		{exitOK, command{args: "session list --jq .", scene: &scene{}}, nil},
+		{exitUsage, command{args: "session list --jq .["}, nil},
+		{exitUsage, command{args: "run hello", scene: &scene{}}, nil},
+		{exitNotFound, command{args: "session show x", scene: &scene{}}, nil},
+		{exitNotFound, command{args: "session list", opening: perdure.NotFound}, nil},
+		{exitConflict, command{args: "session show same", scene: &scene{sessions: one}}, nil},
+		{exitConflict, command{args: "session send last hello", opening: perdure.Conflict}, nil},
+		{exitUnreachable, command{args: "tool list --allow-shell", opening: perdure.Unavailable}, nil},
+		{exitTimeout, command{args: "task watch task_1", scene: running}, late},
+		{exitFailed, command{args: "task watch task_1 --exit-status", scene: failed}, nil},
+		{exitApproval, command{args: "--no-input task cancel task_1", scene: running, terminal: Terminal{Stdin: true}}, nil},
+		{exitStorage, command{args: "session list", scene: &scene{err: perdure.Storage}}, nil},
+		{exitInterrupted, command{args: "task watch task_1", scene: running}, canceled},
+	} {
+		t.Run(fmt.Sprintf("%d %s", test.code, test.command.args), func(t *testing.T) {
+			if test.command.scene == nil {
+				test.command.scene = &scene{}
+			}
+			if test.ctx == nil {
+				test.ctx = t.Context()
+			}
+			code, _, talk := test.command.run(test.ctx)
+			if code != test.code {
+				t.Errorf("exit code %d, want %d: %s", code, test.code, talk)
+			}
+			if code != exitOK && code != exitInterrupted {
+				wantAdvice(t, talk)
+			}
+		})
+		given[test.code] = true
+	}
+	for _, m := range meanings() {
+		if !given[m.code] {
+			t.Errorf("no command gives %d", m.code)
+		}
+		delete(given, m.code)
+	}
+	if len(given) > 0 {
+		t.Errorf("help exit-codes does not tell of %v", given)
+	}
+}
+
+// wantAdvice wants what happened, then what to do, and no stack (C14).
+func wantAdvice(t *testing.T, talk string) {
+	t.Helper()
+	lines := strings.Split(strings.TrimSpace(talk), "\n")
+	if len(lines) < 2 || !strings.HasPrefix(lines[0], "perdure: ") || !strings.HasPrefix(lines[1], "  ") {
+		t.Errorf("does not say what happened, then what to do: %q", talk)
+	}
+	if found := regexp.MustCompile(`goroutine|panic|\.go:`).FindString(talk); found != "" {
+		t.Errorf("has %q: %s", found, talk)
+	}
+}
+
+// TestC14Advice wants advice from every error of every kind, and the right guess at what was meant.
+func TestC14Advice(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ args, meant string }{
+		{"hepl", `did you mean "help"?`},
+		{"sesion list", `did you mean one of "session"`},
+		{"session shwo last", `did you mean "show"?`},
+		{"task list --stat running", `did you mean "--state"?`},
+		{"session list -o xml", "must be one of"},
+		{"session list --limit many", "--limit"},
+		{"tool call ecoh", "did you mean echo?"},
+		{"tool show eho", "did you mean echo?"},
+		{"task show", "<task>"},
+		{"task list --state happy", "queued, running"},
+		{"task log", "<task>"},
+		{"task resolve task_1", "--happened"},
+		{"task resolve task_1 --happened --did-not-happen", "can't be used together"},
+		{"help nonsense", "the topics are"},
+		{"demo crash --kills=-1", "give 0 or more"},
+	} {
+		t.Run(test.args, func(t *testing.T) {
+			t.Parallel()
+			code, out, talk := command{args: test.args, scene: &scene{}}.run(t.Context())
+			if code == exitOK || out != "" || !strings.Contains(talk, test.meant) {
+				t.Errorf("exit code %d, %q, %q", code, out, talk)
+			}
+			wantAdvice(t, talk)
+		})
+	}
+	for _, kind := range []error{
+		perdure.NotFound, perdure.Conflict, perdure.Lost, perdure.Limit, perdure.Unavailable, perdure.UnknownOutcome, perdure.Storage,
+		perdure.Invalid, context.DeadlineExceeded, errors.New("anything"),
+	} {
+		_, _, talk := command{args: "session list", scene: &scene{err: kind}}.run(t.Context())
+		wantAdvice(t, talk)
+	}
+}
+
+// TestC10Asks is the matrix of who is asked before a task is ended, and what comes of it.
+func TestC10Asks(t *testing.T) {
+	t.Parallel()
+	terminal, pipe := Terminal{Stdin: true, Stderr: true}, Terminal{}
+	for _, test := range []struct {
+		name   string
+		at     Terminal
+		flags  flags
+		yes    bool
+		typed  string
+		asks   bool
+		refuse int // exit code; zero: it goes on
+	}{
+		{"a terminal is asked, and says yes", terminal, flags{}, false, "y\n", true, 0},
+		{"or in another way", terminal, flags{}, false, " YES \n", true, 0},
+		{"it says no", terminal, flags{}, false, "n\n", true, exitError},
+		{"it says nothing", terminal, flags{}, false, "\n", true, exitError},
+		{"it ends", terminal, flags{}, false, "", true, exitError},
+		{"yes was said before", terminal, flags{}, true, "", false, 0},
+		{"nobody may ask", terminal, flags{NoInput: true}, false, "y\n", false, exitApproval},
+		{"nobody may ask, and yes was said", terminal, flags{NoInput: true}, true, "", false, 0},
+		{"a pipe is not asked", pipe, flags{}, false, "", false, 0},
+		{"nor with --no-input", pipe, flags{NoInput: true}, false, "", false, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			var talk strings.Builder
+			a := &app{World: World{Terminal: test.at, Stderr: &talk}, flags: test.flags, stdin: strings.NewReader(test.typed)}
+
+			err := a.confirm(t.Context(), test.yes, "end it?")
+
+			if exitCode(err) != test.refuse || strings.Contains(talk.String(), "end it?") != test.asks {
+				t.Errorf("%v, %q", err, talk.String())
+			}
+		})
+	}
+}

@@ -1,0 +1,144 @@
+package form
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine"
+)
+
+type thing struct {
+	ID    string         `json:"id"`
+	Size  int64          `json:"size"`
+	About map[string]any `json:"about,omitempty"`
+	Left  string         `json:"-"`
+}
+
+func things() []thing {
+	return []thing{
+		{ID: "a", Size: 1<<62 + 1, About: map[string]any{"z": true, "b": nil, "text": "1\n2\n"}},
+		{ID: "007", Size: 2},
+	}
+}
+
+func TestC02Choices(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name   string
+		choice Choice
+		want   string
+	}{
+		{"json is indented", Choice{Output: JSON, Fields: []string{"size", "id"}}, "[\n  {\n    \"size\": 4611686018427387905,\n    \"id\": \"a\"\n  },\n  {\n    \"size\": 2,\n    \"id\": \"007\"\n  }\n]\n"},
+		{"fields alone are json", Choice{Output: Table, Fields: []string{"about"}, JQ: "length"}, "2\n"},
+		{"jsonl is a line each", Choice{Output: JSONL, Fields: []string{"id"}}, "{\"id\":\"a\"}\n{\"id\":\"007\"}\n"},
+		{"an empty field stays away", Choice{Output: JSONL, Fields: []string{"about", "size"}, JQ: ".[1]"}, "{\"size\":2}\n"},
+		{"yaml keeps the order and quotes what looks like a number", Choice{Output: YAML}, "- id: a\n  size: 4611686018427387905\n  about:\n    b: null\n    text: |\n      1\n      2\n    z: true\n- id: \"007\"\n  size: 2\n"},
+		{"none is nothing", Choice{Output: None}, ""},
+		{"a text of jq is itself", Choice{Output: Table, JQ: ".[].id"}, "a\n007\n"},
+		{"or JSON where that was asked for", Choice{Output: JSON, JQ: ".[].id"}, "\"a\"\n\"007\"\n"},
+		{"numbers of jq are exact", Choice{Output: Table, JQ: ".[0].size"}, "4611686018427387905\n"},
+		{"jq answers as YAML", Choice{Output: YAML, JQ: ".[].id, [1]"}, "a\n---\n\"007\"\n---\n- 1\n"},
+		{"halt ends", Choice{Output: Table, JQ: "1, halt, 2"}, "1\n"},
+		{"jq knows no environment", Choice{Output: Table, JQ: "env, $ENV"}, "{}\n{}\n"},
+		{"a template", Choice{Output: Table, Template: `{{range .}}{{.id}}{{if lt .size 3}} small{{end}};{{end}}`}, "a;007 small;\n"},
+		{"a template that prints JSON", Choice{Output: Table, Template: `{{json (index . 1)}}`}, "{\"id\":\"007\",\"size\":2}\n"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			var out strings.Builder
+			err := errors.Join(test.choice.Check(), test.choice.Write(t.Context(), &out, things()))
+			if diff := cmp.Diff(out.String(), test.want); diff != "" || err != nil {
+				t.Errorf("%v (-got +want):\n%s", err, diff)
+			}
+		})
+	}
+}
+
+// TestC02Schema wants the JSON of every form to be the JSON of the engine.
+func TestC02Schema(t *testing.T) {
+	t.Parallel()
+	at := time.Unix(1, 0).UTC()
+	event := perdure.Event{ID: "event_1", Seq: 1, At: at, Session: "session_1", Fact: perdure.SessionUpdated{Title: "x"}}
+	for _, v := range []any{
+		engine.Session{ID: "session_1", CreatedAt: at}, []perdure.Task{{ID: "task_1"}, {ID: "task_2"}}, engine.Tool{Name: "echo"}, event,
+	} {
+		want, err := json.MarshalIndent(v, "", "  ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, choice := range []Choice{{Output: JSON}, {Output: JSON, Fields: Known(v)}} {
+			var out strings.Builder
+			if err := choice.Write(t.Context(), &out, v); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(out.String(), string(want)+"\n"); diff != "" && len(choice.Fields) == 0 {
+				t.Errorf("%T (-got +want):\n%s", v, diff)
+			}
+			var got, same any
+			if errors.Join(json.Unmarshal([]byte(out.String()), &got), json.Unmarshal(want, &same)) != nil || !cmp.Equal(got, same) {
+				t.Errorf("%T with %v: %s", v, choice.Fields, out.String())
+			}
+		}
+	}
+}
+
+func TestC02Faults(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		choice Choice
+		what   string
+	}{
+		{Choice{Output: JSON, Fields: []string{"id", "sise"}}, `--json: there is no field "sise" here`},
+		{Choice{Output: Table, JQ: `"ä" |`}, "--jq: unexpected EOF at character 6\n\"ä\" |\n     ^"},
+		{Choice{Output: Table, JQ: ". as $x | $y"}, "--jq: variable not defined: $y at character 11\n. as $x | $y\n          ^"},
+		{Choice{Output: Table, JQ: `"a`}, "--jq: unterminated string literal"},
+		{Choice{Output: Table, JQ: ".id"}, "--jq: expected an object but got: array"},
+		{Choice{Output: Table, JQ: `error("mine")`}, "--jq: error: mine"},
+		{Choice{Output: Table, Template: "a\n{{range}}"}, "--template:2: missing value for range"},
+		{Choice{Output: Table, Template: "{{.id}}"}, "--template:1:2: executing"},
+		{Choice{Output: Table, Template: "x", JQ: "."}, "can't be used together"},
+		{Choice{Output: Name, JQ: "."}, "-o name prints nothing"},
+		{Choice{Output: YAML, Template: "x"}, "--template prints text"},
+	} {
+		t.Run(test.choice.JQ+test.choice.Template, func(t *testing.T) {
+			t.Parallel()
+			err := test.choice.Check()
+			if err == nil {
+				err = test.choice.Write(t.Context(), &strings.Builder{}, things())
+			}
+			var bad *Fault
+			if !errors.As(err, &bad) || !strings.Contains(bad.What, test.what) || bad.Todo == "" || !errors.Is(err, perdure.Invalid) {
+				t.Errorf("got %q %+v, want %q", err, bad, test.what)
+			}
+		})
+	}
+}
+
+// TestC02EndlessExpression wants every expression to end, by its context or by its time.
+func TestC02EndlessExpression(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithTimeout(t.Context(), 0)
+		defer stop()
+		for _, endless := range []string{"def f: f; f", "[repeat(1)]"} {
+			code, err := Choice{JQ: endless}.expression()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if answer, _ := code.RunWithContext(ctx, nil).Next(); !errors.Is(answer.(error), context.DeadlineExceeded) {
+				t.Errorf("%s: got %v", endless, answer)
+			}
+		}
+		if err := (Choice{Output: Table, JQ: "repeat(1)"}).writeAnswers(ctx, &strings.Builder{}, nil); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v", err)
+		}
+	})
+}

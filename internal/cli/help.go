@@ -1,0 +1,69 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+type helpCommand struct {
+	Topic []string `arg:"" optional:"" help:"A command, or a topic: exit-codes, environment."`
+}
+
+// topics returns what help tells besides the commands.
+func topics() map[string]string {
+	return map[string]string{"exit-codes": exitCodes(), "environment": environment}
+}
+
+const environment = `
+PERDURE_DATA     the data directory, as --data. Without it: $XDG_DATA_HOME/perdure,
+                 or ~/.local/share/perdure
+NO_COLOR         no colours
+CLICOLOR_FORCE   colours also where there is no terminal
+TERM=dumb        no colours, and the cursor never moves
+`
+
+// Run prints a topic, or the help of a command.
+func (c *helpCommand) Run(a *app) error {
+	if text, ok := topics()[strings.Join(c.Topic, " ")]; ok {
+		fmt.Fprintln(a.out, strings.Trim(text, "\n"))
+		return nil
+	}
+	if _, err := a.kong.Parse(append(c.Topic, "--help")); err != nil {
+		names := slices.Sorted(maps.Keys(topics()))
+		return misuse(fmt.Sprintf("there is no help on %q", strings.Join(c.Topic, " ")),
+			"the topics are "+strings.Join(names, " and ")+"; "+program+" --help lists the commands")
+	}
+	return nil
+}
+
+// Version says what was built.
+type Version struct {
+	Version  string `json:"version"`            // of the module; (devel) when it was built from a checkout
+	Revision string `json:"revision,omitempty"` // of the source
+	Modified bool   `json:"modified,omitempty"` // the source differed from its revision
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+}
+
+// String writes the version in a line.
+func (v Version) String() string {
+	text := program + " " + v.Version
+	if v.Revision != "" {
+		text += " (" + clip(v.Revision, 13)
+		if v.Modified {
+			text += ", modified"
+		}
+		text += ")"
+	}
+	return text + ", " + v.Go + ", " + v.Platform
+}
+
+type versionCommand struct{ output }
+
+// Run prints the version.
+func (c *versionCommand) Run(ctx context.Context, a *app) error {
+	return c.show(ctx, a, shown{a.Version.Version, a.Version, func() { fmt.Fprintln(a.out, a.Version) }})
+}

@@ -1,0 +1,296 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine"
+)
+
+// person is who speaks through the command line.
+const person = "user"
+
+// defaultInstructions is the system prompt of a session that was given none. The tool sets add their parts.
+const defaultInstructions = "You are a capable assistant with tools. Use them to do what you are asked, and check what they " +
+	"answer. Work that takes long can run in the background: you are told when it has ended. When you are done, say " +
+	"plainly what you did, and what you could not do."
+
+type runCommand struct {
+	Prompt       string `arg:"" optional:"" help:"What to say; - reads it from stdin. A new session reads stdin without it, too; on a terminal it becomes a conversation."`
+	Model        string `help:"Which model answers. This build has scripted models: scripted:FILE." placeholder:"MODEL"`
+	Workspace    string `help:"The folder that holds the session's files, and where commands run. Without it the data directory keeps the files." placeholder:"DIR" type:"path"`
+	AllowShell   bool   `help:"Let the agent run commands with bash, in the workspace; without one, in the current folder."`
+	Instructions string `help:"The system prompt of a new session." placeholder:"TEXT"`
+	Session      string `help:"Go on with this session." placeholder:"ID" xor:"session"`
+	Last         bool   `help:"Go on with the session that was started last." xor:"session"`
+	Bg           bool   `help:"Only hand over the message, print the session's id, and leave."`
+	Output       string `short:"o" help:"How to print: text, or jsonl for the events." placeholder:"FORM" enum:"text,jsonl" default:"text"`
+}
+
+// Run speaks with an agent.
+func (c *runCommand) Run(ctx context.Context, a *app) error {
+	if c.Last {
+		c.Session = lastSession
+	}
+	talks, err := c.readPrompt(a)
+	if err != nil {
+		return err
+	}
+	return a.with(ctx, Opening{Access: Writing, AllowShell: c.AllowShell, AskModels: !c.Bg}, func(eng Engine) error {
+		if c.Session != "" {
+			return c.goOn(ctx, a, eng, talks)
+		}
+		return c.begin(ctx, a, eng, talks)
+	})
+}
+
+// readPrompt finds out what to say, and whether there is a person to talk with.
+func (c *runCommand) readPrompt(a *app) (talks bool, err error) {
+	typed := c.Prompt
+	switch {
+	case typed == "-", typed == "" && c.Session == "" && !a.Terminal.Stdin && !a.flags.NoInput:
+		if c.Prompt, err = a.readInput(); err != nil {
+			return false, err
+		}
+		c.Prompt = strings.TrimSpace(c.Prompt)
+	case typed == "":
+		talks = a.Terminal.Stdin && !a.flags.NoInput && !c.Bg && c.Output == "text"
+	}
+	if c.Prompt == "" && !talks && (c.Session == "" || c.Bg || typed == "-") {
+		return false, misuse("there is nothing to say", program+` run --model scripted:FILE "what to do"`)
+	}
+	return talks, nil
+}
+
+// begin starts a session.
+func (c *runCommand) begin(ctx context.Context, a *app, eng Engine, talks bool) error {
+	agent, err := c.agent(ctx, a, eng)
+	if err != nil {
+		return err
+	}
+	talk := &conversation{a: a, eng: eng}
+	if talks {
+		talk.lines = a.readLines(ctx)
+		if c.Prompt, err = talk.ask(ctx); err != nil || c.Prompt == "" {
+			return err
+		}
+	}
+	agent.Title = clip(strings.Join(strings.Fields(c.Prompt), " "), cellChars)
+	s, err := eng.NewSession(ctx, agent)
+	if err != nil {
+		return fmt.Errorf("start a session: %w", err)
+	}
+	return c.speak(ctx, a, talk, s)
+}
+
+// agent is who answers in a new session. What it may do is fixed from now on.
+func (c *runCommand) agent(ctx context.Context, a *app, eng Engine) (perdure.Agent, error) {
+	agent := perdure.Agent{Instructions: defaultInstructions, Metadata: map[string]string{}}
+	if c.Model == "" {
+		return agent, misuse("a new session needs a model", program+` run --model scripted:FILE "what to do"`)
+	}
+	var err error
+	if agent.Model, err = eng.CheckModel(c.Model); err != nil {
+		return agent, noModel(err)
+	}
+	if c.Instructions != "" {
+		agent.Instructions = c.Instructions
+	}
+	if agent.Metadata[WorkspaceKey], err = c.workspace(); err != nil {
+		return agent, err
+	}
+	if agent.Metadata[WorkspaceKey] == "" {
+		delete(agent.Metadata, WorkspaceKey)
+	}
+	if c.AllowShell {
+		a.say("commands run in %s", a.line(agent.Metadata[WorkspaceKey], 300))
+		return agent, nil
+	}
+	agent.Tools, err = withoutShell(ctx, eng)
+	return agent, err
+}
+
+// workspace returns the folder for the session's files; empty: the data directory keeps them.
+func (c *runCommand) workspace() (string, error) {
+	dir := c.Workspace
+	if dir == "" && !c.AllowShell {
+		return "", nil
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return "", fmt.Errorf("find the workspace: %w", err)
+	}
+	switch found, err := os.Stat(dir); {
+	case errors.Is(err, os.ErrNotExist):
+		return "", misuse("the workspace "+dir+" is not there", "make it: mkdir -p "+quote(dir))
+	case err != nil:
+		return "", misuse("the workspace cannot be used: "+err.Error(), "")
+	case !found.IsDir():
+		return "", misuse("the workspace "+dir+" is no folder", "name a folder with --workspace")
+	}
+	return dir, nil
+}
+
+// withoutShell names every tool but bash.
+func withoutShell(ctx context.Context, eng engine.Tools) ([]string, error) {
+	all, err := eng.Tools(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list tools: %w", err)
+	}
+	names := []string{}
+	for _, t := range all {
+		if t.Name != ShellTool {
+			names = append(names, t.Name)
+		}
+	}
+	return names, nil
+}
+
+// goOn speaks in a session that is there, or only lets it go on.
+func (c *runCommand) goOn(ctx context.Context, a *app, eng Engine, talks bool) error {
+	s, err := a.session(ctx, eng, c.Session)
+	if err != nil {
+		return err
+	}
+	fold, err := foldOf(ctx, eng, s.ID)
+	if err != nil {
+		return err
+	}
+	if err := c.agrees(fold.Agent); err != nil {
+		return err
+	}
+	if !c.Bg && (c.Prompt != "" || talks || !fold.AtRest()) {
+		if err := c.useModel(eng, s.ID, fold.Agent.Model); err != nil {
+			return err
+		}
+	}
+	talk := &conversation{a: a, eng: eng}
+	if talks && fold.AtRest() {
+		talk.lines = a.readLines(ctx)
+	}
+	return c.speak(ctx, a, talk, s)
+}
+
+// agrees refuses flags that say something else than what the session was started with.
+func (c *runCommand) agrees(agent perdure.Agent) error {
+	workspace, err := c.workspace()
+	if err != nil {
+		return err
+	}
+	shell := agent.Tools == nil || slices.Contains(agent.Tools, ShellTool)
+	var flag string
+	switch {
+	case c.AllowShell && !shell:
+		flag = "--allow-shell"
+	case c.Workspace != "" && workspace != agent.Metadata[WorkspaceKey]:
+		flag = "--workspace"
+	case c.Instructions != "" && c.Instructions != agent.Instructions:
+		flag = "--instructions"
+	default:
+		return nil
+	}
+	return misuse("this session was started with another "+flag, "what an agent may do is fixed when its session starts: leave "+flag+" out, or start a new session")
+}
+
+// useModel lets the session's own model answer, or the one that was asked for.
+func (c *runCommand) useModel(eng Engine, id perdure.SessionID, own string) error {
+	if c.Model == "" {
+		if _, err := eng.CheckModel(own); err != nil {
+			return &fault{err: err, what: "the session's own model cannot be asked: " + err.Error(), todo: "name another one with --model"}
+		}
+		return nil
+	}
+	name, err := eng.CheckModel(c.Model)
+	if err != nil {
+		return noModel(err)
+	}
+	eng.UseModel(id, name)
+	return nil
+}
+
+// noModel says what to do about a model that cannot be asked.
+func noModel(err error) error {
+	return &fault{err: err, what: err.Error(), todo: "--model scripted:FILE names a script; docs/reference/scripted-model.md says how to write one"}
+}
+
+// speak sends the prompt, if there is one, and shows what comes of it.
+func (c *runCommand) speak(ctx context.Context, a *app, talk *conversation, s engine.Session) error {
+	var err error
+	if talk.stream, err = newStream(ctx, talk.eng, s.ID); err != nil {
+		return err
+	}
+	talk.stream.show = newVoice(a, talk.stream.fold)
+	if c.Output == "jsonl" {
+		talk.stream.show = journal{a}
+	}
+	if s.LastSeq == 1 { // a new session: its first event belongs to what is shown
+		talk.stream.fold = perdure.NewSession(s.ID)
+	}
+	unfinished := !talk.stream.atRest()
+	if c.Prompt != "" {
+		if err := talk.send(ctx, c.Prompt); err != nil {
+			return err
+		}
+	}
+	if c.Bg {
+		c.leave(a, s.ID)
+		return nil
+	}
+	if err := c.others(ctx, a, talk.eng, s.ID); err != nil {
+		return err
+	}
+	defer a.onCtrlC(func() bool { return talk.interrupt(ctx) })()
+	a.say("session %s", a.paint.talk.in(bold, string(s.ID)))
+	switch {
+	case unfinished:
+		a.say("it goes on where it was left%s", leftOpen(talk.stream.open()))
+	case talk.lines != nil:
+		return talk.run(ctx)
+	case c.Prompt == "":
+		a.say("it is at rest: nothing is left to do")
+		return nil
+	}
+	return talk.once(ctx)
+}
+
+// others tells of work of other sessions: an engine takes up all that was left.
+func (c *runCommand) others(ctx context.Context, a *app, eng engine.Sessions, id perdure.SessionID) error {
+	all, err := eng.Sessions(ctx, 0)
+	if err != nil {
+		return fmt.Errorf("list sessions: %w", err)
+	}
+	left := 0
+	for _, s := range all {
+		if s.ID != id && (s.Status == perdure.SessionActive || s.OpenTasks > 0) {
+			left++
+		}
+	}
+	if left > 0 {
+		a.say("%s goes on meanwhile", count(left, "other session"))
+	}
+	return nil
+}
+
+func leftOpen(tasks int) string {
+	if tasks == 0 {
+		return ""
+	}
+	return ", with " + count(tasks, "open task")
+}
+
+// leave prints the id, and what to do next.
+func (c *runCommand) leave(a *app, id perdure.SessionID) {
+	fmt.Fprintln(a.out, id)
+	data := a.dirFlag()
+	a.say("the message to %s is durable; next:", id)
+	a.say("  %s run %s--session %s", program, data, id)
+	a.say("  %s session show %s%s", program, data, id)
+	a.say("  %s event list %s%s", program, data, id)
+	a.say("  %s task list %s--session %s", program, data, id)
+}

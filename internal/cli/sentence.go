@@ -1,0 +1,159 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/perdure/perdure"
+)
+
+// sentence says in a line what an event tells, besides its type. Its text comes from the journal: it is not
+// fit for a terminal yet.
+func sentence(e perdure.Event) string {
+	switch f := e.Fact.(type) {
+	case perdure.SessionCreated:
+		return strings.TrimSpace(f.Agent.Model + " " + f.Agent.Title)
+	case perdure.SessionUpdated:
+		return f.Title
+	case perdure.MessageReceived:
+		return gist(f.Message)
+	case perdure.TurnStarted:
+		return "because of a " + string(f.Cause)
+	case perdure.InterruptRequested:
+		return "by " + f.By + because(f.Reason)
+	case perdure.TurnCompleted:
+		return string(f.StopReason) + " after " + count(f.LLMCallCount, "model call") + " and " + count(f.ToolCallCount, "tool call")
+	case perdure.TurnFailed:
+		return f.Code + because(f.Error)
+	case perdure.TurnCanceled:
+		return "by " + f.By + because(f.Reason)
+	case perdure.TurnSealed:
+		return f.Reason + because(f.Detail)
+	case perdure.ReasonStarted:
+		return fmt.Sprintf("step %d, attempt %d", f.Iteration, f.Attempt)
+	case perdure.ReasonCompleted:
+		return reasoned(f)
+	case perdure.ReasonRecovered:
+		return "the model is asked again after a restart"
+	case perdure.OutputCompleted:
+		return gist(f.Message)
+	case perdure.Generation:
+		return strings.TrimSpace(fmt.Sprintf("%d tokens in, %d out, %d ms %s", f.Usage.InputTokens, f.Usage.OutputTokens, f.DurationMS, f.Error))
+	case perdure.ActStarted:
+		return planned(f)
+	case perdure.ActCompleted:
+		return fmt.Sprintf("%d good, %d bad", f.SuccessCount, f.ErrorCount)
+	}
+	return workSentence(e)
+}
+
+// workSentence is sentence for the events of calls and tasks.
+func workSentence(e perdure.Event) string {
+	switch f := e.Fact.(type) {
+	case perdure.ToolStarted:
+		return fmt.Sprintf("%s (%s) as %s", f.Name, f.Class, f.CallID)
+	case perdure.ToolCompleted:
+		return f.Name + " " + completed(f)
+	case perdure.ToolUnknown:
+		return f.Name + ": it may or may not have happened"
+	case perdure.ToolResolved:
+		return string(f.Answer) + ", says " + f.By + because(f.Note)
+	case perdure.ToolTakenOver:
+		return fmt.Sprintf("%s: %s, execution %d", f.Name, takenOver(f.How), f.Executions)
+	case perdure.TranscriptRepaired:
+		return f.Tool + ": " + f.Action
+	case perdure.TaskCreated:
+		return f.Task.Tool + " " + string(f.Task.State) + because(f.Task.DisplayName)
+	case perdure.TaskUpdated:
+		return f.Task.Tool + " " + string(f.Task.State) + because(strings.TrimSpace(f.Task.StateDetail+" "+f.Task.Summary))
+	case perdure.TaskReattached:
+		return fmt.Sprintf("%s, attempt %d", takenOver(f.How), f.Attempt)
+	case perdure.TaskResolved:
+		return string(f.Answer) + ", says " + f.By + because(f.Note)
+	case perdure.TaskCancelRequested:
+		return "by " + f.By + because(f.Why)
+	case perdure.TaskCancelReceipt:
+		return receiptSentence(f.Receipt)
+	case perdure.TaskDelivered:
+		return f.Message.Text()
+	case perdure.DeliveryHeld:
+		return f.Why
+	case perdure.UnknownFact:
+		return "of a later version: " + string(f.Data)
+	}
+	return ""
+}
+
+func because(why string) string {
+	if why == "" {
+		return ""
+	}
+	return ": " + why
+}
+
+func reasoned(f perdure.ReasonCompleted) string {
+	switch {
+	case !f.Success:
+		return f.Code + because(f.Error)
+	case f.ToolCallCount > 0:
+		return count(f.ToolCallCount, "tool call")
+	}
+	return f.TextPreview
+}
+
+func planned(f perdure.ActStarted) string {
+	var names []string
+	for _, c := range f.Calls {
+		names = append(names, c.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// completed says how a call ended.
+func completed(f perdure.ToolCompleted) string {
+	text := string(f.Status)
+	if f.DurationMS > 0 {
+		text += fmt.Sprintf(" after %d ms", f.DurationMS)
+	}
+	return text + because(f.Result.Error)
+}
+
+// takenOver says in words how recovery took a call or task over.
+func takenOver(how perdure.TakeOver) string {
+	switch how {
+	case perdure.StopIt:
+		return "its end was asked for, so it is stopped"
+	case perdure.StopLate:
+		return "its deadline has passed, so it is stopped"
+	case perdure.Adopt:
+		return "its process is adopted"
+	case perdure.RunFirst:
+		return "it never started, so it runs now"
+	case perdure.Reattach:
+		return "its work is found again"
+	case perdure.RunAgain:
+		return "it is run again under the same key"
+	case perdure.GiveUp:
+		return "it is given up"
+	case perdure.AskTool:
+		return "its tool is asked whether it happened"
+	case perdure.MakeUnknown:
+		return "nobody can know whether it happened"
+	}
+	return string(how)
+}
+
+// receiptSentence says how far a cancel came.
+func receiptSentence(r perdure.CancelReceipt) string {
+	switch {
+	case r.RequestedAt.IsZero():
+		return "nothing was asked for"
+	case r.DidNotStop:
+		return "asked for, signalled, and it did not stop"
+	case !r.DeadAt.IsZero():
+		return "gone " + span(r.DeadAt.Sub(r.RequestedAt)) + " after it was asked for"
+	case !r.SignalledAt.IsZero():
+		return "signalled"
+	}
+	return "asked for"
+}

@@ -1,0 +1,206 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine"
+)
+
+// lookEvery is how often the rows of running tasks are read for their progress, which is in no event.
+const lookEvery = time.Second
+
+// errRest ends a stream whose session came to rest.
+var errRest = errors.New("at rest")
+
+// display is how a stream is shown. Its methods are called one at a time.
+type display interface {
+	// event shows an event; the session has folded it already.
+	event(e perdure.Event, s *perdure.Session) error
+	// live shows a frame that was never stored.
+	live(f engine.Frame) error
+	// working shows how far the live tasks are.
+	working(tasks []perdure.Task)
+}
+
+// stream follows a session and shows what happens.
+type stream struct {
+	eng   Engine
+	id    perdure.SessionID
+	show  display
+	tally *tally
+
+	mu   sync.Mutex
+	fold *perdure.Session // guarded by mu
+	sent int              // guarded by mu; messages that were sent from here and have not been seen yet
+	stop bool             // guarded by mu; the next turn is to be interrupted as soon as it has begun
+	// quiet tells that no turn runs and nothing is queued. Capacity 1: only the last news counts. nil: nobody asks.
+	quiet chan struct{}
+}
+
+// newStream folds what the journal has. What happened since the session was last at rest belongs to the run
+// that goes on here, and is counted with it.
+func newStream(ctx context.Context, eng Engine, id perdure.SessionID) (*stream, error) {
+	s := &stream{eng: eng, id: id, tally: newTally(), fold: perdure.NewSession(id)}
+	events, err := eng.Events(ctx, id, 0, 0)
+	if err != nil {
+		return nil, fmt.Errorf("read the journal of %s: %w", id, err)
+	}
+	for _, e := range events {
+		if err := s.fold.Apply(e); err != nil {
+			return nil, fmt.Errorf("fold the journal of %s: %w", id, err)
+		}
+		s.tally.add(e)
+		if s.fold.AtRest() {
+			s.tally = newTally()
+		}
+	}
+	return s, nil
+}
+
+// untilRest shows what happens until the session is at rest and all of it was shown.
+func (s *stream) untilRest(ctx context.Context) error {
+	err := s.follow(ctx, func(e perdure.Event) error {
+		if !s.fold.AtRest() {
+			return nil
+		}
+		row, err := s.eng.Session(ctx, s.id) // events of one commit come one after another: the last one ends it
+		if err != nil || row.LastSeq != e.Seq {
+			return err
+		}
+		return errRest
+	})
+	if errors.Is(err, errRest) {
+		return nil
+	}
+	return err
+}
+
+// follow shows what happens until after returns an error or ctx ends.
+func (s *stream) follow(ctx context.Context, after func(perdure.Event) error) error {
+	ctx, end := context.WithCancel(ctx)
+	var group sync.WaitGroup
+	group.Go(func() { s.look(ctx) })
+	defer group.Wait()
+	defer end()
+	err := s.eng.Follow(ctx, s.id, s.fold.Seq, func(f engine.Frame) error {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if f.Event == nil {
+			return s.show.live(f)
+		}
+		if err := s.fold.Apply(*f.Event); err != nil {
+			return err
+		}
+		s.tally.add(*f.Event)
+		if f.Event.Type() == (perdure.MessageReceived{}).EventType() {
+			s.sent = max(s.sent-1, 0)
+		}
+		if err := s.show.event(*f.Event, s.fold); err != nil {
+			return err
+		}
+		s.tellQuiet()
+		if err := s.stopTurn(ctx); err != nil {
+			return err
+		}
+		return after(*f.Event)
+	})
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// look reads the rows of the live tasks every now and then.
+func (s *stream) look(ctx context.Context) {
+	for pause(ctx, lookEvery) == nil {
+		s.mu.Lock()
+		open := len(s.fold.OpenTasks())
+		s.mu.Unlock()
+		if open == 0 {
+			continue
+		}
+		all, err := s.eng.Tasks(ctx, s.id)
+		if err != nil {
+			continue // the engine says itself when the store fails
+		}
+		s.mu.Lock()
+		s.show.working(all)
+		s.mu.Unlock()
+	}
+}
+
+// interrupt ends the turn that runs, or the one that is about to.
+func (s *stream) interrupt(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stop = true
+	return s.stopTurn(ctx)
+}
+
+// stopTurn is called with mu held. An engine interrupts only what runs.
+func (s *stream) stopTurn(ctx context.Context) error {
+	if !s.stop || s.fold.Turn == nil {
+		return nil
+	}
+	s.stop = false
+	return s.eng.Interrupt(ctx, s.id, person, "Ctrl-C")
+}
+
+// tellQuiet is called with mu held.
+func (s *stream) tellQuiet() {
+	if s.quiet == nil || s.busyLocked() {
+		return
+	}
+	select {
+	case s.quiet <- struct{}{}:
+	default:
+	}
+}
+
+// busy reports whether a turn runs or is about to.
+func (s *stream) busy() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.busyLocked()
+}
+
+func (s *stream) busyLocked() bool { return s.fold.Turn != nil || len(s.fold.Queue) > 0 || s.sent > 0 }
+
+// sending notes a message that is on its way.
+func (s *stream) sending() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sent++
+	select {
+	case <-s.quiet: // old news
+	default:
+	}
+}
+
+// open returns the number of tasks that have not ended.
+func (s *stream) open() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.fold.OpenTasks())
+}
+
+// atRest reports whether nothing is left to do.
+func (s *stream) atRest() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.fold.AtRest() && s.sent == 0
+}
+
+// journal shows the events as JSON, and nothing else.
+type journal struct{ a *app }
+
+func (j journal) event(e perdure.Event, _ *perdure.Session) error { return j.a.event(e, "jsonl") }
+
+func (j journal) live(engine.Frame) error { return nil }
+
+func (j journal) working([]perdure.Task) {}

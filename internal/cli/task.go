@@ -1,0 +1,220 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/perdure/perdure"
+)
+
+type taskCommand struct {
+	List    taskList    `cmd:"" help:"List tasks in the order of their creation."`
+	Show    taskShow    `cmd:"" help:"Show a task."`
+	Log     taskLog     `cmd:"" help:"Print what a task wrote, byte for byte."`
+	Watch   taskWatch   `cmd:"" help:"Show how a task goes on, until it has ended."`
+	Cancel  taskCancel  `cmd:"" help:"End a task, and everything it started."`
+	Resolve taskResolve `cmd:"" help:"Say what became of a task or call whose outcome is unknown."`
+}
+
+type taskList struct {
+	output
+	Session string   `help:"Only those of this session." placeholder:"ID"`
+	State   []string `help:"Only those in these states: queued, running, awaiting_input, succeeded, failed, canceled, unknown." placeholder:"STATE"`
+}
+
+// tasks is how tasks are listed.
+func tasks(now time.Time) listing[perdure.Task] {
+	return listing[perdure.Task]{
+		noun: "tasks",
+		head: []string{"TASK", "STATE", "TOOL", "PROGRESS", "ATTEMPT", "AGE", "TITLE"},
+		name: func(t perdure.Task) string { return string(t.ID) },
+		row: func(t perdure.Task) []cell {
+			_, c := stateMark(t.State)
+			return []cell{
+				{string(t.ID), bold}, {string(t.State), c}, {text: t.Tool}, {text: progress(t.Progress)},
+				{text: fmt.Sprint(t.Attempt)}, {text: span(now.Sub(t.CreatedAt))}, {text: titleOf(t)},
+			}
+		},
+	}
+}
+
+// Run lists tasks.
+func (c *taskList) Run(ctx context.Context, a *app) error {
+	states := map[perdure.TaskState]bool{}
+	for _, s := range c.State {
+		if !perdure.TaskState(s).Valid() {
+			return misuse(fmt.Sprintf("%q is no state of a task", s), "queued, running, awaiting_input, succeeded, failed, canceled and unknown are")
+		}
+		states[perdure.TaskState(s)] = true
+	}
+	return a.read(ctx, func(eng Engine) error {
+		var of perdure.SessionID
+		if c.Session != "" {
+			s, err := a.session(ctx, eng, c.Session)
+			if err != nil {
+				return err
+			}
+			of = s.ID
+		}
+		all, err := eng.Tasks(ctx, of)
+		if err != nil {
+			return fmt.Errorf("list tasks: %w", err)
+		}
+		var chosen []perdure.Task
+		for _, t := range all {
+			if len(states) == 0 || states[t.State] {
+				chosen = append(chosen, t)
+			}
+		}
+		return tasks(time.Now()).print(ctx, a, c.output, chosen)
+	})
+}
+
+type taskShow struct {
+	Task string `arg:"" help:"Its id, or a unique beginning of it, or its title."`
+	output
+}
+
+// Run shows one task.
+func (c *taskShow) Run(ctx context.Context, a *app) error {
+	return a.read(ctx, func(eng Engine) error {
+		t, err := a.task(ctx, eng, c.Task)
+		if err != nil {
+			return err
+		}
+		return c.show(ctx, a, shown{string(t.ID), t, func() { a.tellTask(t, time.Now()) }})
+	})
+}
+
+// tellTask prints a task for people.
+func (a *app) tellTask(t perdure.Task, now time.Time) {
+	_, c := stateMark(t.State)
+	a.fields(
+		field{"task", cell{string(t.ID), bold}},
+		field{"title", cell{text: t.DisplayName}},
+		field{"state", cell{string(t.State), c}},
+		field{"detail", cell{text: t.StateDetail}},
+		field{"error", cell{taskError(t), red}},
+		field{"what to do", cell{text: a.todo(t)}},
+		field{"tool", cell{text: t.Tool + " (" + string(t.Class) + ")"}},
+		field{"arguments", cell{text: string(t.Spec.Arguments)}},
+		field{"progress", cell{text: progress(t.Progress)}},
+		field{"summary", cell{text: t.Summary}},
+		field{"session", cell{text: string(t.Session)}},
+		field{"run", cell{text: string(t.Run)}},
+		field{"attempt", cell{text: fmt.Sprintf("%d, executions %d", t.Attempt, t.Executions)}},
+		field{"heartbeat", cell{text: heartbeat(t, now)}},
+		field{"delivery", cell{text: fmt.Sprintf("%s, wake %s, delivered: %s", t.Delivery, t.Wake, t.Delivered)}},
+		field{"log", cell{text: a.logLine(t)}},
+		field{"result", cell{text: t.ResultPath}},
+		field{"artifacts", cell{text: artifacts(t.Artifacts)}},
+		field{"canceled", cell{text: cancelLine(t, now)}},
+		field{"created", cell{text: moment(t.CreatedAt, now)}},
+		field{"started", cell{text: moment(t.StartedAt, now)}},
+		field{"finished", cell{text: moment(t.FinishedAt, now)}},
+		field{"deadline", cell{text: deadline(t, now)}},
+	)
+}
+
+// todo says what a person does about a task; nothing for most.
+func (a *app) todo(t perdure.Task) string {
+	switch {
+	case t.State == perdure.TaskUnknown:
+		return "find out whether it happened, then say so:\n" + a.resolveLine(string(t.ID))
+	case t.State == perdure.TaskAwaitingInput && t.InputRequest != nil:
+		return "it asks: " + t.InputRequest.Prompt
+	case t.State.Live():
+		return program + " task cancel " + a.dirFlag() + string(t.ID) + "  ends it"
+	}
+	return ""
+}
+
+// resolveLine is the command that resolves an unknown outcome, ready to be completed.
+func (a *app) resolveLine(id string) string {
+	return program + " task resolve " + a.dirFlag() + id + " --happened | --did-not-happen | --run-again"
+}
+
+func taskError(t perdure.Task) string {
+	if t.Error == nil {
+		return ""
+	}
+	return string(t.Error.Kind) + because(t.Error.Message)
+}
+
+func heartbeat(t perdure.Task, now time.Time) string {
+	if !t.State.Live() {
+		return ""
+	}
+	return ago(t.HeartbeatAt, now)
+}
+
+func deadline(t perdure.Task, now time.Time) string {
+	switch {
+	case t.DeadlineAt.IsZero() || !t.State.Live():
+		return ""
+	case t.DeadlineAt.Before(now):
+		return moment(t.DeadlineAt, now)
+	}
+	return t.DeadlineAt.Format(time.RFC3339) + "  (in " + span(t.DeadlineAt.Sub(now)) + ")"
+}
+
+func (a *app) logLine(t perdure.Task) string {
+	return strings.TrimSpace(t.LogPath + "  " + count(t.LogBytes, "byte") + "  (" + program + " task log " + a.dirFlag() + string(t.ID) + ")")
+}
+
+func cancelLine(t perdure.Task, now time.Time) string {
+	if !t.CancelRequested() {
+		return ""
+	}
+	return moment(t.CancelRequestedAt, now) + " by " + t.CancelBy + because(t.CancelWhy)
+}
+
+func artifacts(all []perdure.Artifact) string {
+	var lines []string
+	for _, a := range all {
+		lines = append(lines, strings.Join(strings.Fields(a.Name+" "+a.Path+" "+a.URL), " "))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// titleOf is what a task is called.
+func titleOf(t perdure.Task) string {
+	if t.DisplayName != "" {
+		return t.DisplayName
+	}
+	return clip(string(t.Spec.Arguments), cellChars)
+}
+
+// progress writes how far work is: 3/8 files compiling, or what of it is known.
+func progress(p *perdure.Progress) string {
+	if p == nil {
+		return ""
+	}
+	var parts []string
+	switch {
+	case p.Current != nil && p.Total != nil:
+		parts = append(parts, fmt.Sprintf("%g/%g", *p.Current, *p.Total))
+	case p.Current != nil:
+		parts = append(parts, fmt.Sprintf("%g", *p.Current))
+	}
+	return strings.Join(strings.Fields(strings.Join(append(parts, p.Unit, p.Label), " ")), " ")
+}
+
+// stateMark is the sign and colour of a state.
+func stateMark(s perdure.TaskState) (string, color) {
+	switch s {
+	case perdure.TaskSucceeded:
+		return "✓", green
+	case perdure.TaskFailed:
+		return "✗", red
+	case perdure.TaskUnknown:
+		return "?", red
+	case perdure.TaskCanceled:
+		return "■", yellow
+	case perdure.TaskAwaitingInput:
+		return "!", yellow
+	}
+	return "▸", ""
+}

@@ -1,0 +1,162 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// plain returns text without what could drive a terminal or hide what is written: control characters but
+// line ends and tabs, C1, and the controls of writing direction (C18, S17). Bytes that are no UTF-8 become U+FFFD,
+// since terminals take some of them for C1.
+func plain(s string) string {
+	s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\r\n", "\n")
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\r': // a bar that draws itself again
+			return '\n'
+		case r == '\n' || r == '\t':
+			return r
+		case unsafeRune(r):
+			return -1
+		}
+		return r
+	}, s)
+}
+
+func unsafeRune(r rune) bool {
+	switch {
+	case r < 0x20, r >= 0x7f && r <= 0x9f: // C0 with ESC, DEL, C1
+		return true
+	case r == 0x061c, r == 0x200e, r == 0x200f, r >= 0x202a && r <= 0x202e, r >= 0x2066 && r <= 0x2069: // bidi
+		return true
+	}
+	return false
+}
+
+// plainJSON writes what plain would take away as escapes of JSON, which mean the same. Outside of strings
+// JSON has none of it.
+func plainJSON(text []byte) []byte {
+	var b strings.Builder
+	for _, r := range string(text) {
+		if r != '\n' && unsafeRune(r) {
+			fmt.Fprintf(&b, `\u%04x`, r)
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return []byte(b.String())
+}
+
+// plainWriter is plain for a stream that comes in pieces, which may part a character.
+type plainWriter struct {
+	w    io.Writer
+	rest []byte // the beginning of a character, or a \r, whose end has not come
+}
+
+// Write writes what is whole.
+func (p *plainWriter) Write(text []byte) (int, error) {
+	all := append(p.rest, text...)
+	end := len(all)
+	for back := 1; back <= min(utf8.UTFMax, len(all)); back++ {
+		if c := all[len(all)-back]; c == '\r' && back == 1 || utf8.RuneStart(c) {
+			if c == '\r' || !utf8.FullRune(all[len(all)-back:]) {
+				end = len(all) - back
+			}
+			break
+		}
+	}
+	p.rest = append([]byte(nil), all[end:]...)
+	_, err := io.WriteString(p.w, plain(string(all[:end])))
+	return len(text), err
+}
+
+// Close writes what never became whole.
+func (p *plainWriter) Close() error {
+	_, err := io.WriteString(p.w, plain(string(p.rest)))
+	p.rest = nil
+	return err
+}
+
+// clip cuts text to n characters; the last one says that there was more.
+func clip(s string, n int) string {
+	if utf8.RuneCountInString(s) <= n {
+		return s
+	}
+	return string([]rune(s)[:n-1]) + "…"
+}
+
+// ago says how long a moment lies back, for tables (C17). It is empty for no moment and never negative.
+func ago(t, now time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return span(now.Sub(t)) + " ago"
+}
+
+// span writes a duration short. A negative one is none.
+func span(d time.Duration) string {
+	d = max(d, 0)
+	switch {
+	case d < time.Second:
+		return fmt.Sprintf("%d ms", d.Milliseconds())
+	case d < 10*time.Second:
+		return fmt.Sprintf("%.1f s", d.Seconds())
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%d s", int(d.Seconds()))
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%d min", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%d h", int(d.Hours()))
+	}
+	return fmt.Sprintf("%d days", int(d.Hours()/24))
+}
+
+// count writes a number of things: 1 task, 2 tasks.
+func count[N int | int64](n N, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// color is an SGR parameter.
+type color string
+
+const (
+	red    color = "31"
+	green  color = "32"
+	yellow color = "33"
+	bold   color = "1"
+	dim    color = "2"
+)
+
+// brush paints, or does not.
+type brush bool
+
+func (b brush) in(c color, s string) string {
+	if !b || c == "" || s == "" {
+		return s
+	}
+	return "\x1b[" + string(c) + "m" + s + "\x1b[0m"
+}
+
+// paint says which streams have colours.
+type paint struct{ data, talk brush } // stdout, stderr
+
+// newPaint decides by the flag, then by the environment, then by what is a terminal (C3).
+func newPaint(when string, terminal Terminal, env func(string) string) paint {
+	switch {
+	case when == "always":
+		return paint{true, true}
+	case when == "never", env("NO_COLOR") != "":
+		return paint{}
+	case env("CLICOLOR_FORCE") != "" && env("CLICOLOR_FORCE") != "0":
+		return paint{true, true}
+	case env("TERM") == "dumb":
+		return paint{}
+	}
+	return paint{brush(terminal.Stdout), brush(terminal.Stderr)}
+}

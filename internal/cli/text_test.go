@@ -1,0 +1,149 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+func TestC18PlainText(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ name, in, want string }{
+		{"leaves text as it is", "Grüße, 世界 🙂\n\ttabbed", "Grüße, 世界 🙂\n\ttabbed"},
+		{"takes colours away", "\x1b[31mred\x1b[0m", "[31mred[0m"},
+		{"takes a title away", "\x1b]0;owned\x07after", "]0;ownedafter"},
+		{"takes C1 away", "a\u009b31mb\u0085c", "a31mbc"},
+		{"takes C1 bytes away", "a\x9b31mb", "a\uFFFD31mb"},
+		{"takes bidi away", "\u202egpj.exe\u202c \u2066x\u2069 \u200f\u200e\u061c", "gpj.exe x "},
+		{"takes backspaces away", "safe\b\b\b\bevil\x7f", "safeevil"},
+		{"makes a redrawn line a new one", "10%\r20%\r\nend", "10%\n20%\nend"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if diff := cmp.Diff(plain(test.in), test.want); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestC18PlainWriter(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.SliceOf(rapid.SampledFrom([]string{"a", "\r", "\n", "\x1b", "é", "世", "🙂", "\x9b", "\xe4", "\u202e"})).Draw(t, "text")
+		whole := strings.Join(text, "")
+		var got bytes.Buffer
+		w := &plainWriter{w: &got}
+
+		for rest := []byte(whole); len(rest) > 0; {
+			n := rapid.IntRange(1, len(rest)).Draw(t, "piece")
+			if _, err := w.Write(rest[:n]); err != nil {
+				t.Fatal(err)
+			}
+			rest = rest[n:]
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+
+		// How many bytes that are no UTF-8 become one U+FFFD depends on the pieces; nothing else does.
+		squeeze := func(s string) string {
+			for strings.Contains(s, "\uFFFD\uFFFD") {
+				s = strings.ReplaceAll(s, "\uFFFD\uFFFD", "\uFFFD")
+			}
+			return s
+		}
+		if diff := cmp.Diff(squeeze(got.String()), squeeze(plain(whole))); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+func TestC18PlainJSON(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		value := map[string]string{"text": rapid.String().Draw(t, "text") + "\u202e\u009b\x1b\x7f"}
+		text, err := json.MarshalIndent(value, "", "  ")
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		safe := plainJSON(text)
+
+		var got map[string]string
+		if err := json.Unmarshal(safe, &got); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(got, value); diff != "" {
+			t.Error(diff)
+		}
+		if plain(string(safe)) != string(safe) {
+			t.Errorf("%q could drive a terminal", safe)
+		}
+	})
+}
+
+func TestC17Spans(t *testing.T) {
+	t.Parallel()
+	for d, want := range map[time.Duration]string{
+		-time.Hour: "0 ms", 0: "0 ms", 42 * time.Millisecond: "42 ms", 1500 * time.Millisecond: "1.5 s", 90 * time.Second: "90 s",
+		5 * time.Minute: "5 min", 3 * time.Hour: "3 h", 72 * time.Hour: "3 days",
+	} {
+		if got := span(d); got != want {
+			t.Errorf("span(%v) = %q, want %q", d, got, want)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		d := time.Duration(rapid.Int64().Draw(t, "span"))
+		if got := span(d); strings.HasPrefix(got, "-") {
+			t.Errorf("span(%v) = %q", d, got)
+		}
+	})
+}
+
+func TestClip(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		s, n := rapid.String().Draw(t, "text"), rapid.IntRange(1, 20).Draw(t, "n")
+		got := clip(s, n)
+		if utf8.RuneCountInString(got) > n {
+			t.Errorf("clip(%q, %d) = %q is longer", s, n, got)
+		}
+		if utf8.RuneCountInString(s) <= n && got != s {
+			t.Errorf("clip(%q, %d) = %q", s, n, got)
+		}
+	})
+}
+
+// TestC03Color is not parallel: it sets the environment.
+func TestC03Color(t *testing.T) {
+	both, none := Terminal{Stdout: true, Stderr: true}, Terminal{}
+	for _, test := range []struct {
+		name, when string
+		env        map[string]string
+		terminal   Terminal
+		want       paint
+	}{
+		{"a terminal has colours", "auto", nil, both, paint{true, true}},
+		{"a pipe has none", "auto", nil, none, paint{}},
+		{"each stream is asked for itself", "auto", nil, Terminal{Stderr: true}, paint{false, true}},
+		{"always is always", "always", map[string]string{"NO_COLOR": "1"}, none, paint{true, true}},
+		{"never is never", "never", map[string]string{"CLICOLOR_FORCE": "1"}, both, paint{}},
+		{"NO_COLOR turns them off", "auto", map[string]string{"NO_COLOR": "1", "CLICOLOR_FORCE": "1"}, both, paint{}},
+		{"CLICOLOR_FORCE turns them on", "auto", map[string]string{"CLICOLOR_FORCE": "1"}, none, paint{true, true}},
+		{"CLICOLOR_FORCE=0 does not", "auto", map[string]string{"CLICOLOR_FORCE": "0"}, none, paint{}},
+		{"a dumb terminal has none", "auto", map[string]string{"TERM": "dumb"}, both, paint{}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			if got := newPaint(test.when, test.terminal, func(name string) string { return test.env[name] }); got != test.want {
+				t.Errorf("got %v, want %v", got, test.want)
+			}
+		})
+	}
+}

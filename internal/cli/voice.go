@@ -1,0 +1,236 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine"
+)
+
+// voice shows a stream to people: what the agent says on stdout, what it does on stderr.
+type voice struct {
+	a     *app
+	shown string // what of the open message stands on stdout
+	heard string // what came of it in this attempt
+	open  bool   // stdout stands in the middle of a line
+
+	states map[perdure.TaskID]perdure.TaskState // as they were told
+	lines  map[string]string                    // progress as it was told, by task or call
+	toldAt map[perdure.CallID]time.Time         // when a call's progress was told
+}
+
+// newVoice makes a voice that goes on where a session stands.
+func newVoice(a *app, s *perdure.Session) *voice {
+	v := &voice{
+		a: a, states: map[perdure.TaskID]perdure.TaskState{}, lines: map[string]string{}, toldAt: map[perdure.CallID]time.Time{},
+	}
+	for id, t := range s.Tasks {
+		v.states[id] = t.State
+	}
+	return v
+}
+
+// live shows text as it comes, and the progress of a call at most once a second.
+func (v *voice) live(f engine.Frame) error {
+	switch f.Type {
+	case "output.message.delta":
+		d, err := readFrame[delta](f)
+		if err != nil {
+			return err
+		}
+		v.heard += d.Delta
+		return v.speak()
+	case "tool.progress":
+		p, err := readFrame[callProgress](f)
+		if err != nil {
+			return err
+		}
+		if time.Since(v.toldAt[p.CallID]) >= lookEvery {
+			v.toldAt[p.CallID] = time.Now()
+			v.far(string(p.CallID), p.Name, p.line())
+		}
+	}
+	return nil
+}
+
+// speak writes what stdout lacks of what was heard. An attempt that begins anew says again what stands there
+// already; where it says something else, it gets a line of its own.
+func (v *voice) speak() error {
+	if strings.HasPrefix(v.shown, v.heard) {
+		return nil
+	}
+	rest, goesOn := strings.CutPrefix(v.heard, v.shown)
+	if !goesOn {
+		v.breakLine(v.a.out)
+		rest = v.heard
+	}
+	v.shown = v.heard
+	text := v.a.text(rest)
+	if text == "" {
+		return nil
+	}
+	v.open = !strings.HasSuffix(text, "\n")
+	_, err := io.WriteString(v.a.out, text)
+	return err
+}
+
+func (v *voice) breakLine(w io.Writer) {
+	if v.open {
+		fmt.Fprintln(w)
+		v.open = false
+	}
+}
+
+// message completes what stands on stdout.
+func (v *voice) message(m perdure.Message) error {
+	v.heard = m.Text()
+	if err := v.speak(); err != nil {
+		return err
+	}
+	v.breakLine(v.a.out)
+	v.shown, v.heard = "", ""
+	return nil
+}
+
+// tell writes a line of talk: a sign, and what it is about.
+func (v *voice) tell(sign string, c color, format string, args ...any) {
+	if v.a.Terminal.Stdout {
+		v.breakLine(v.a.Stderr) // both are one screen
+	}
+	v.a.say("%s %s", v.a.paint.talk.in(c, sign), v.a.line(fmt.Sprintf(format, args...), 500))
+}
+
+// far tells how far something is, where that is news.
+func (v *voice) far(id, name, line string) {
+	if line != "" && v.lines[id] != line {
+		v.lines[id] = line
+		v.tell("…", dim, "%s %s", name, line)
+	}
+}
+
+// working tells the progress of the live tasks.
+func (v *voice) working(tasks []perdure.Task) {
+	for _, t := range tasks {
+		line := progress(t.Progress)
+		if line == "" {
+			line = t.StateDetail
+		}
+		if t.State == perdure.TaskRunning {
+			v.far(string(t.ID), short(t), line)
+		}
+	}
+}
+
+// short names a task in a line of talk.
+func short(t perdure.Task) string { return string(t.ID) + " " + t.Tool }
+
+// event shows an event.
+func (v *voice) event(e perdure.Event, s *perdure.Session) error {
+	switch f := e.Fact.(type) {
+	case perdure.ReasonStarted:
+		v.heard = ""
+		if f.Attempt > 1 {
+			v.tell("↻", yellow, "the model is asked again: attempt %d%s", f.Attempt, waits(f.NotBefore, e.At))
+		}
+	case perdure.ReasonRecovered:
+		v.heard = ""
+		v.tell("↻", yellow, "%s", sentence(e))
+	case perdure.ReasonCompleted:
+		if !f.Success && f.Code != perdure.CodeInterrupted {
+			v.tell("✗", red, "the model failed: %s", reasoned(f))
+		}
+	case perdure.OutputCompleted:
+		return v.message(f.Message)
+	case perdure.TurnStarted:
+		if f.Cause == perdure.CauseDelivery {
+			v.tell("↩", dim, "a result came home: the agent goes on")
+		}
+	case perdure.TurnCompleted:
+		if f.StopReason != perdure.StopEnd {
+			v.tell("!", yellow, "the turn ended: %s", f.StopReason)
+		}
+	case perdure.TurnFailed, perdure.TurnSealed:
+		v.tell("✗", red, "the turn failed: %s", sentence(e))
+	case perdure.TurnCanceled:
+		v.tell("■", yellow, "the turn was canceled %s", sentence(e))
+	case perdure.DeliveryHeld:
+		v.tell("!", yellow, "results wait for you to speak: %s", f.Why)
+	default:
+		v.work(e, s)
+	}
+	return nil
+}
+
+// work shows what calls and tasks do.
+func (v *voice) work(e perdure.Event, s *perdure.Session) {
+	switch f := e.Fact.(type) {
+	case perdure.ToolStarted:
+		v.tell("▸", dim, "%s %s", f.Name, clip(argumentsOf(s, f.CallID), 100))
+	case perdure.ToolCompleted:
+		sign, c := "✓", green
+		if f.Status != perdure.StatusSuccess {
+			sign, c = "✗", red
+		}
+		v.tell(sign, c, "%s %s", f.Name, completed(f))
+	case perdure.ToolUnknown:
+		v.tell("?", red, "%s is unknown: %s", f.Name, v.a.resolveLine(perdure.CallKey{Session: e.Session, Call: f.CallID}.String()))
+	case perdure.ToolTakenOver, perdure.TranscriptRepaired:
+		v.tell("↻", yellow, "%s", sentence(e))
+	case perdure.ToolResolved, perdure.TaskResolved:
+		v.tell("↩", dim, "resolved: %s", sentence(e))
+	case perdure.TaskCreated:
+		v.state(f.Task)
+	case perdure.TaskUpdated:
+		v.state(f.Task)
+	case perdure.TaskReattached:
+		v.tell("↻", yellow, "%s taken over: %s", e.Task, sentence(e))
+	case perdure.TaskCancelRequested:
+		v.tell("■", yellow, "%s is to end, %s", e.Task, sentence(e))
+	case perdure.TaskDelivered:
+		for _, id := range f.TaskIDs {
+			v.tell("↩", dim, "%s delivered into the conversation", id)
+		}
+	}
+}
+
+// state tells a task's state, once.
+func (v *voice) state(t perdure.Task) {
+	if v.states[t.ID] == t.State {
+		return
+	}
+	v.states[t.ID] = t.State
+	sign, c := stateMark(t.State)
+	text := clip(t.Summary, 120)
+	switch {
+	case t.State == perdure.TaskUnknown:
+		text = v.a.resolveLine(string(t.ID))
+	case t.State == perdure.TaskAwaitingInput && t.InputRequest != nil:
+		text = t.InputRequest.Prompt
+	case t.State.Live():
+		text = titleOf(t)
+	}
+	v.tell(sign, c, "%s %s%s", short(t), t.State, because(text))
+}
+
+// argumentsOf returns what a call of the running step was given.
+func argumentsOf(s *perdure.Session, id perdure.CallID) string {
+	if s.Turn == nil {
+		return ""
+	}
+	for _, c := range s.Turn.Calls {
+		if c.ID == id {
+			return string(c.Args)
+		}
+	}
+	return ""
+}
+
+func waits(until, now time.Time) string {
+	if !until.After(now) {
+		return ""
+	}
+	return " in " + span(until.Sub(now))
+}

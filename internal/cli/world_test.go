@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine"
+)
+
+// scene is an engine whose answers stand in fields. What a test does not need is not there.
+type scene struct {
+	Engine
+	sessions []engine.Session
+	agents   map[perdure.SessionID]string // names
+	views    [][]perdure.Task             // what Tasks and Task answer, one after another; the last one stays
+	logs     []string                     // what the task wrote, in the same way
+	err      error                        // of every answer
+	looks    []time.Time                  // when Task was asked
+}
+
+func (s *scene) Close() error { return nil }
+
+func (s *scene) Sessions(context.Context, int) ([]engine.Session, error) { return s.sessions, s.err }
+
+func (s *scene) Tools(context.Context) ([]engine.Tool, error) {
+	return []engine.Tool{{Name: "echo"}}, s.err
+}
+
+func (s *scene) Events(_ context.Context, id perdure.SessionID, _ int64, _ int) ([]perdure.Event, error) {
+	return []perdure.Event{{ID: "event_1", Seq: 1, Session: id, Fact: perdure.SessionCreated{Agent: perdure.Agent{Name: s.agents[id]}}}}, s.err
+}
+
+func (s *scene) Tasks(context.Context, perdure.SessionID) ([]perdure.Task, error) {
+	if len(s.views) == 0 {
+		return nil, s.err
+	}
+	return s.views[0], s.err
+}
+
+func (s *scene) Task(_ context.Context, id perdure.TaskID) (perdure.Task, error) {
+	s.looks = append(s.looks, time.Now())
+	if len(s.views) > 1 {
+		defer func() { s.views = s.views[1:] }()
+	}
+	i := slices.IndexFunc(s.views[0], func(t perdure.Task) bool { return t.ID == id })
+	return s.views[0][i], s.err
+}
+
+func (s *scene) TaskLog(context.Context, perdure.TaskID, int64, int) (engine.Log, error) {
+	if len(s.logs) == 0 {
+		return engine.Log{}, s.err
+	}
+	text := s.logs[0]
+	if len(s.logs) > 1 {
+		s.logs = s.logs[1:]
+	}
+	return engine.Log{Chunks: []engine.Chunk{{Bytes: []byte(text)}}}, s.err
+}
+
+// command is one run of the program in a world of its own.
+type command struct {
+	args     string // separated by spaces
+	scene    *scene
+	opening  error // of the engine
+	terminal Terminal
+	env      map[string]string
+	stdin    string
+	checks   []Check
+}
+
+// run runs the command, and returns its exit code, its data and its talk.
+func (c command) run(ctx context.Context) (code int, out, talk string) {
+	var data, said bytes.Buffer
+	code = Main(ctx, World{
+		Args: strings.Fields(c.args), Stdin: strings.NewReader(c.stdin), Stdout: &data, Stderr: &said, Terminal: c.terminal,
+		Env: func(name string) string { return c.env[name] }, DataDir: "/data", Log: quietLog,
+		Open:     func(context.Context, Opening) (Engine, error) { return c.scene, c.opening },
+		Diagnose: func(context.Context, string) []Check { return c.checks },
+	})
+	return code, data.String(), said.String()
+}
+
+func sessionsOf(ids ...perdure.SessionID) []engine.Session {
+	var all []engine.Session
+	for _, id := range ids {
+		all = append(all, engine.Session{ID: id})
+	}
+	return all
+}
