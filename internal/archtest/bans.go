@@ -1,0 +1,171 @@
+package archtest
+
+import (
+	"fmt"
+	"go/ast"
+	"go/token"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// What the root does without: the clock, and the packages that bring time, chance or the outside world in.
+const (
+	clockNames  = "Now Since Until After AfterFunc Tick NewTimer NewTicker Sleep"
+	worldly     = "crypto/rand database/sql math/rand net os syscall"
+	pureInWorld = "net/mail net/netip net/url"
+)
+
+// What opens a connection past the dialer of internal/egress.
+const (
+	netDials  = "Dial DialTimeout DialTCP DialUDP DialIP DialUnix Dialer"
+	tlsDials  = "Dial DialWithDialer Dialer"
+	httpDials = "DefaultClient DefaultTransport Get Head Post PostForm"
+)
+
+func checkInit(m *module) []finding {
+	var found []finding
+	for _, f := range m.files {
+		for _, fn := range functions(f) {
+			if fn.Recv == nil && fn.Name.Name == "init" {
+				found = append(found, finding{path: f.path, line: f.line(fn.Pos()), message: "declares init: call a plain function from main or a constructor"})
+			}
+		}
+	}
+	return found
+}
+
+// checkPureRoot wants no clock, randomness, goroutine or I/O in the root package. Its tests may have them.
+func checkPureRoot(m *module) []finding {
+	var found []finding
+	for _, f := range m.files {
+		if f.test || f.folder != "." {
+			continue
+		}
+		for _, spec := range f.syntax.Imports {
+			if p := importPath(spec); isWorldly(p) {
+				found = append(found, finding{path: f.path, line: f.line(spec.Pos()), message: fmt.Sprintf(
+					"imports %s: the root decides from data alone, so take the result as a parameter or a field", p)})
+			}
+		}
+		for _, ref := range f.references() {
+			if ref.pkg == "time" && among(clockNames, ref.name) {
+				found = append(found, finding{path: f.path, line: f.line(ref.node.Pos()), message: fmt.Sprintf(
+					"uses time.%s: the root has no clock, so take the moment as a parameter", ref.name)})
+			}
+		}
+		ast.Inspect(f.syntax, func(n ast.Node) bool {
+			if statement, ok := n.(*ast.GoStmt); ok {
+				found = append(found, finding{path: f.path, line: f.line(statement.Pos()), message: "starts a goroutine: that is the work of dispatch and the engines"})
+			}
+			return true
+		})
+	}
+	return found
+}
+
+func isWorldly(importPath string) bool {
+	if among(pureInWorld, importPath) {
+		return false
+	}
+	return slices.ContainsFunc(strings.Fields(worldly), func(p string) bool {
+		return importPath == p || strings.HasPrefix(importPath, p+"/")
+	})
+}
+
+// checkSleep wants no time.Sleep in tests and suites.
+func checkSleep(m *module) []finding {
+	var found []finding
+	for _, f := range m.files {
+		if !f.test && !f.suite() {
+			continue
+		}
+		for _, ref := range f.references() {
+			if ref.pkg == "time" && ref.name == "Sleep" {
+				found = append(found, finding{path: f.path, line: f.line(ref.node.Pos()), message: "uses time.Sleep: use testing/synctest, or wait for a signal"})
+			}
+		}
+	}
+	return found
+}
+
+// checkSQL wants SQL text under store only, in tests too.
+func checkSQL(m *module) []finding {
+	statement := regexp.MustCompile(`(?s)\b(SELECT|INSERT INTO|DELETE FROM|UPDATE\b.*\bSET)\b`)
+	var found []finding
+	for _, f := range m.files {
+		if f.folder == "store" || strings.HasPrefix(f.folder, "store/") {
+			continue
+		}
+		ast.Inspect(f.syntax, func(n ast.Node) bool {
+			if text, ok := n.(*ast.BasicLit); ok && text.Kind == token.STRING && statement.MatchString(text.Value) {
+				found = append(found, finding{path: f.path, line: f.line(text.Pos()), message: "holds SQL: give the store a method, in store/sqlstore"})
+			}
+			return true
+		})
+	}
+	return found
+}
+
+// checkDial wants every connection made by internal/egress. Tests may dial.
+func checkDial(m *module) []finding {
+	dials := map[string]string{"net": netDials, "crypto/tls": tlsDials, "net/http": httpDials}
+	var found []finding
+	for _, f := range m.files {
+		if f.test || f.folder == "internal/egress" {
+			continue
+		}
+		add := func(name string, node ast.Node) {
+			found = append(found, finding{path: f.path, line: f.line(node.Pos()), message: fmt.Sprintf(
+				"uses %s, which dials past internal/egress: take a client or a dialer from there, as Config", name)})
+		}
+		for _, ref := range f.references() {
+			if among(dials[ref.pkg], ref.name) {
+				add(ref.pkg+"."+ref.name, ref.node)
+			}
+		}
+		ast.Inspect(f.syntax, func(n ast.Node) bool {
+			literal, ok := n.(*ast.CompositeLit)
+			if !ok {
+				return true
+			}
+			if name := f.qualifiedType(literal.Type); name == "net/http.Client" && !sets(literal, "Transport") ||
+				name == "net/http.Transport" && !sets(literal, "DialContext") {
+				add("a plain "+name, literal)
+			}
+			return true
+		})
+	}
+	return found
+}
+
+// sets reports whether a literal of a struct sets a field.
+func sets(literal *ast.CompositeLit, field string) bool {
+	return slices.ContainsFunc(literal.Elts, func(element ast.Expr) bool {
+		pair, ok := element.(*ast.KeyValueExpr)
+		if !ok {
+			return false
+		}
+		key, ok := pair.Key.(*ast.Ident)
+		return ok && key.Name == field
+	})
+}
+
+// checkJSON wants input decoded by the strict decoder, since encoding/json takes keys twice and in any case. Tests may use it.
+func checkJSON(m *module) []finding {
+	var found []finding
+	for _, f := range m.files {
+		if f.test {
+			continue
+		}
+		for _, ref := range f.references() {
+			if ref.pkg == "encoding/json" && among("Unmarshal NewDecoder", ref.name) {
+				found = append(found, finding{path: f.path, line: f.line(ref.node.Pos()), message: fmt.Sprintf(
+					"uses json.%s: use the strict decoder, or say in exceptions.go why the bytes are our own", ref.name)})
+			}
+		}
+	}
+	return found
+}
+
+func among(words, word string) bool { return slices.Contains(strings.Fields(words), word) }

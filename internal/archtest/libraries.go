@@ -1,0 +1,73 @@
+package archtest
+
+// library is a module of others that we take.
+type library struct {
+	module  string
+	version string
+	rooms   string // folders as patterns of path.Match, separated by spaces; "tests" is every _test.go file and every suite
+}
+
+// tests is the room of the libraries that serve tests only.
+const tests = "tests"
+
+// libraries returns what go.mod may require directly, at which version, and who may import it. A file of tests may import
+// what its package may. Not in the table means not allowed; the root and the ports engine, store and model stand in no row.
+func libraries() []library {
+	return []library{
+		// storage
+		{"modernc.org/sqlite", "v1.61.1", "store/sqlite tool/session"},
+		{"github.com/jackc/pgx/v5", "v5.12.0", "store/postgres"},
+		{"github.com/pressly/goose/v3", "v3.29.0", "store/sqlstore"},
+
+		// models, tools and their protocols
+		{"github.com/anthropics/anthropic-sdk-go", "v1.84.0", "model/anthropic"},
+		{"github.com/openai/openai-go/v3", "v3.95.0", "model/openai"},
+		{"go.yaml.in/yaml/v3", "v3.0.5", "model/scripted internal/cli/form"}, // scripts are YAML, and so is -o yaml
+		{"github.com/modelcontextprotocol/go-sdk", "v1.8.0", "internal/mcpserver tool/mcptool"},
+		{"github.com/google/jsonschema-go", "v0.4.3", "tool dispatch"},
+		{"github.com/santhosh-tekuri/jsonschema/v6", "v6.0.3", "tool dispatch"},
+		{"github.com/JohannesKaufmann/html-to-markdown/v2", "v2.5.2", "tool/web"},
+		{"github.com/bmatcuk/doublestar/v4", "v4.10.4", "tool/file"},
+		{"mvdan.cc/sh/v3", "v3.14.1", "tool/shell"},
+
+		// engines and what they share with the inside
+		{"go.temporal.io/sdk", "v1.50.0", "engine/temporal"},
+		{"github.com/cenkalti/backoff/v5", "v5.0.3", "engine/* internal/*"},
+		{"github.com/google/uuid", "v1.6.0", "engine/* internal/*"},
+		{"golang.org/x/sync", "v0.24.0", "tool dispatch engine/* internal/*"},
+		{"golang.org/x/time", "v0.16.0", "engine/* internal/*"},
+		{"github.com/netresearch/go-cron", "v0.15.0", "internal/cron"},
+
+		// safety
+		{"code.dny.dev/ssrf", "v0.3.0", "internal/egress"},
+		{"github.com/landlock-lsm/go-landlock", "v0.11.0", "internal/supervise"},
+		{"github.com/tink-crypto/tink-go/v2", "v2.9.0", "internal/secret"},
+
+		// the ways in
+		{"github.com/danielgtaylor/huma/v2", "v2.39.0", "internal/api"},
+		{"github.com/standard-webhooks/standard-webhooks/libraries", "v0.0.1", "internal/api"},
+		{"github.com/coreos/go-oidc/v3", "v3.21.0", "internal/api"},
+		{"github.com/alecthomas/kong", "v1.17.0", "internal/cli internal/config"},
+		{"github.com/itchyny/gojq", "v0.12.20", "internal/cli/form"}, // --jq
+		{"github.com/schollz/progressbar/v3", "v3.19.1", "internal/cli internal/config"},
+		{"github.com/lmittmann/tint", "v1.2.1", "cmd/perdure"},
+
+		// telemetry: the API inside, exporters in main
+		{"go.opentelemetry.io/otel", "v1.47.0", "engine/* internal/* cmd/perdure"},
+		{"go.opentelemetry.io/otel/sdk", "v1.47.0", "cmd/perdure"},
+		{"go.opentelemetry.io/otel/sdk/metric", "v1.47.0", "cmd/perdure"},
+		{"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp", "v1.47.0", "cmd/perdure"},
+		{"go.opentelemetry.io/otel/exporters/prometheus", "v0.69.0", "cmd/perdure"},
+		{"go.opentelemetry.io/contrib/bridges/otelslog", "v0.21.0", "cmd/perdure"},
+		{"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp", "v0.72.0", "internal/api"},
+		{"github.com/XSAM/otelsql", "v0.44.0", "cmd/perdure"},
+
+		// tests
+		{"github.com/anishathalye/porcupine", "v1.3.1", tests},
+		{"github.com/chromedp/chromedp", "v0.22.1", tests},
+		{"github.com/google/go-cmp", "v0.7.0", tests},
+		{"github.com/rogpeppe/go-internal", "v1.16.0", tests},
+		{"go.uber.org/goleak", "v1.3.0", tests},
+		{"pgregory.net/rapid", "v1.3.0", tests},
+	}
+}

@@ -1,0 +1,90 @@
+package archtest
+
+// room is a row of the import table: a package, and the packages of ours that it may import in files that are not tests.
+// "." is the root package. Tests may import anything.
+type room struct {
+	folder string // a pattern of path.Match
+	may    string // folders, separated by spaces; "anything" is what it says
+}
+
+// The import table lets these in wherever a row says so.
+const (
+	leaves   = " internal/supervise internal/egress internal/secret internal/cron"
+	wheel    = ". engine store dispatch model tool internal/effect" + leaves
+	anything = "anything"
+)
+
+// redact is a leaf for all but the root, so no row names it.
+const redact = "internal/redact"
+
+// rooms returns the import table.
+func rooms() []room {
+	return []room{
+		// nouns and ports
+		{".", ""},
+		{"engine", "."},
+		{"store", "."},
+		{"model", "."},
+		{"tool", "."},
+		{"dispatch", ". tool"},
+
+		// engines
+		{"engine/local", wheel},
+		{"engine/temporal", wheel},
+		{"engine/remote", ". engine" + leaves},
+		{"engine/enginetest", ". engine"},
+
+		// stores
+		{"store/sqlstore", ". store" + leaves},
+		{"store/sqlite", ". store store/sqlstore"},
+		{"store/postgres", ". store store/sqlstore"},
+		{"store/memory", ". store"},
+		{"store/faulty", ". store"},
+		{"store/faulty/gen", ""},
+		{"store/storetest", ". store"},
+
+		// models
+		{"model/openai", ". model" + leaves},
+		{"model/anthropic", ". model" + leaves},
+		{"model/scripted", ". model" + leaves},
+		{"model/modeltest", ". model"},
+
+		// sets of tools, decorators, laws
+		{"tool/core", ". tool"},
+		{"tool/file", ". tool"},
+		{"tool/web", ". tool" + leaves},
+		{"tool/shell", ". tool" + leaves},
+		{"tool/background", ". tool"},
+		{"tool/subagent", ". tool"},
+		{"tool/schedule", ". tool"},
+		{"tool/session", ". tool"},
+		{"tool/mcptool", ". tool" + leaves},
+		{"tool/approve", ". tool"},
+		{"tool/limit", ". tool"},
+		{"tool/tooltest", ". tool engine engine/local store store/memory store/faulty model model/scripted"},
+
+		// leaves, and what carries a command out
+		{"internal/supervise", "."},
+		{"internal/supervise/supervisetest", "internal/supervise"},
+		{"internal/egress", "."},
+		{"internal/secret", "."},
+		{"internal/cron", "."},
+		{"internal/redact", ""},
+		{"internal/effect", ". model tool dispatch store"},
+
+		// the ways in
+		{"internal/api", ". engine"},
+		{"internal/mcpserver", ". engine"},
+		{"internal/cli", ". engine internal/config internal/cli/demo internal/cli/form"},
+		{"internal/cli/demo", ". engine internal/chaos"},
+		{"internal/cli/form", "."},
+		{"internal/ui", ". engine"},
+		{"internal/chaos", ". engine"},
+		{"internal/config", ". engine"},
+		{"internal/archtest", ""},
+
+		{"cmd/*", anything},
+		{"examples/*", anything},
+		{"bench", anything},
+	}
+}
