@@ -22,7 +22,7 @@ type Config struct {
 	Supervisor string
 	// Host names this machine in records, and must stay the same over restarts. Empty means os.Hostname.
 	Host string
-	// StartTimeout bounds how long Start waits for the supervisor to take its ticket; then it is revoked. Zero means 10 s.
+	// StartTimeout bounds how long Start waits for the supervisor to take its ticket; then it is revoked. Zero means 30 s: a machine that is busy syncing is slow to start anything.
 	StartTimeout time.Duration
 }
 
@@ -59,7 +59,7 @@ func New(c Config) (*Local, error) {
 		return nil, fmt.Errorf("supervise: learn about this machine: %w", err)
 	}
 	if c.StartTimeout <= 0 {
-		c.StartTimeout = 10 * time.Second
+		c.StartTimeout = 30 * time.Second
 	}
 	l := &Local{supervisor: c.Supervisor, machine: m, startTimeout: c.StartTimeout, children: map[int]bool{}}
 	return l, nil

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 }
 
 // patience bounds every wait of these tests.
-const patience = 15 * time.Second
+const patience = 60 * time.Second
 
 // sink records what a command reports, and signals it.
 type sink struct {
