@@ -3,6 +3,7 @@ package perdure
 import (
 	"fmt"
 	"slices"
+	"time"
 )
 
 // Apply folds the next event of the journal into the session. An event out of order, or one that cannot
@@ -12,6 +13,7 @@ func (s *Session) Apply(e Event) error {
 	if e.Seq != s.Seq+1 {
 		return fmt.Errorf("%w: session %s stands at seq %d and is given %d", Conflict, s.ID, s.Seq, e.Seq)
 	}
+	e.At = e.At.UTC().Truncate(time.Microsecond) // as the journal keeps it, so that a live fold is a replayed one
 	if err := s.apply(e); err != nil {
 		return fmt.Errorf("apply seq %d, %s: %w", e.Seq, e.Type(), err)
 	}

@@ -168,6 +168,9 @@ func (e *Effects) claimTask(tx store.Tx, task perdure.Task) (perdure.Call, error
 	return row, fmt.Errorf("claim the run of task %s: %w: %s", task.ID, perdure.Conflict, outcome)
 }
 
+// startAgain is how long a queued run waits that could not be started.
+const startAgain = 250 * time.Millisecond
+
 // StartQueued starts queued runs where there is a place: by creation within a session, in turn between
 // sessions (BG18). It says how many it started.
 func (e *Effects) StartQueued(ctx context.Context) (int, error) {
@@ -185,6 +188,7 @@ func (e *Effects) StartQueued(ctx context.Context) (int, error) {
 			}
 			e.cfg.Log.Warn("a queued task was not started", "task", next.ID, "error", tool.Chain(err))
 			passed[next.ID] = true
+			time.AfterFunc(startAgain, e.cfg.Freed)
 			continue
 		}
 		if claimed.Token == "" {

@@ -27,7 +27,7 @@ type RuntimeWriter interface {
 }
 
 // Files checks the laws of session files, FI1 to FI5 and FI7. open returns files that are empty. The laws of
-// read-only files and of the runtime's directory want a [Seeder] and a [RuntimeWriter], and are skipped
+// read-only files and of the runtime's directory want a [Seeder] and a [RuntimeWriter], and fail
 // without.
 func Files(t *testing.T, open func(t *testing.T) tool.Files) {
 	for _, law := range []struct {
@@ -399,7 +399,7 @@ func keepsFullDirectories(t *testing.T, f tool.Files) {
 func keepsReadOnlyFiles(t *testing.T, f tool.Files) {
 	seeder, ok := f.(Seeder)
 	if !ok {
-		t.Skip("FI5: these files cannot be seeded")
+		t.Fatal("FI5: these files are no Seeder: give the suite one that is")
 	}
 	ctx := t.Context()
 	if err := seeder.Seed(ctx, "/d/fixed", []byte("as it is")); err != nil {
@@ -437,7 +437,7 @@ func keepsRuntimeDirectory(t *testing.T, f tool.Files) {
 
 	writer, ok := f.(RuntimeWriter)
 	if !ok {
-		t.Skip("FI7: these files have no view for the runtime")
+		t.Fatal("FI7: these files are no RuntimeWriter: give the suite one that is")
 	}
 	put(t, writer.Runtime(), "/.background/bg_1/output.log", "written")
 	wantContent(t, f, "/.background/bg_1/output.log", "written")

@@ -1,0 +1,322 @@
+package local_test
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine/enginetest"
+	"github.com/perdure/perdure/engine/local"
+	"github.com/perdure/perdure/model/scripted"
+	"github.com/perdure/perdure/store/memory"
+	"github.com/perdure/perdure/tool"
+	"github.com/perdure/perdure/tool/background"
+)
+
+// shop is an engine of its own configuration over a memory store.
+type shop struct {
+	t    *testing.T
+	ctx  context.Context
+	st   *hooked
+	eng  *local.Engine
+	stop context.CancelFunc
+	done chan error
+	id   perdure.SessionID
+}
+
+// openShop opens an engine over cfg.Store, or over a fresh store in memory.
+func openShop(t *testing.T, script string, cfg local.Config, tools ...tool.Tool) *shop {
+	t.Helper()
+	if cfg.Store == nil {
+		cfg.Store = memory.New(memory.Config{})
+	}
+	m, err := scripted.Parse("law", []byte(script))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	t.Cleanup(cancel)
+	h := &hooked{Store: cfg.Store}
+	cfg.Store, cfg.Model = h, m
+	cfg.Tools = tool.NewRegistry(append(tools, background.Tools(background.Config{})...)...)
+	if cfg.Drain == 0 {
+		cfg.Drain = -1
+	}
+	eng, err := local.Open(ctx, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &shop{t: t, ctx: ctx, st: h, eng: eng, done: make(chan error, 1)}
+	return s
+}
+
+func (s *shop) run() {
+	ctx, stop := context.WithCancel(context.WithoutCancel(s.ctx))
+	s.stop = stop
+	s.t.Cleanup(stop)
+	go func() { s.done <- s.eng.Run(ctx) }()
+}
+
+func (s *shop) session() {
+	session, err := s.eng.NewSession(s.ctx, perdure.Agent{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.id = session.ID
+}
+
+func (s *shop) say(text string) {
+	s.t.Helper()
+	if err := s.eng.Send(s.ctx, s.id, perdure.Text(text)); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *shop) rest() {
+	s.t.Helper()
+	if err := s.eng.WaitIdle(s.ctx, s.id); err != nil {
+		s.t.Errorf("WaitIdle: %v; %s", err, (&rig{eng: s.eng, id: s.id}).story())
+	}
+}
+
+// A result that comes while the engine shuts down is a result.
+func TestFaultResultAtShutdown(t *testing.T) {
+	t.Parallel()
+	for _, lane := range []string{"foreground", "background"} {
+		t.Run(lane, func(t *testing.T) {
+			t.Parallel()
+			entered := make(chan struct{}, 9)
+			effects := 0
+			pay := func(ctx context.Context, _ words, _ tool.Env) (answer, error) {
+				entered <- struct{}{}
+				<-ctx.Done() // the shutdown comes while the payment is under way, and it succeeds
+				effects++
+				return answer{"paid": "yes"}, nil
+			}
+			spec := tool.Spec{Name: "pay", Description: "x", Class: perdure.AtMostOnce}
+			script := `
+rules:
+  - when: {not_called: pay}
+    calls: [{name: pay, args: {}}]
+  - when: {called: pay}
+    text: done
+`
+			if lane == "background" {
+				script = strings.ReplaceAll(spawnOne, "bg_note", "pay")
+			}
+			st := memory.New(memory.Config{})
+			a := openShop(t, script, local.Config{Store: st}, tool.NewBackground(spec, pay))
+			a.run()
+			a.session()
+			a.say("go")
+			<-entered
+			a.stop()
+			<-a.done
+			b := openShop(t, script, local.Config{Store: st}, tool.NewBackground(spec, pay))
+			b.id = a.id
+			b.run()
+			b.rest()
+			calls, _ := b.eng.Calls(b.ctx, b.id)
+			for _, c := range calls {
+				if c.State != perdure.CallSettled {
+					t.Errorf("%s is %s after a clean stop; it returned its success %d times", c.Tool, c.State, effects)
+				}
+			}
+			b.stop()
+			<-b.done
+		})
+	}
+}
+
+// A tool that failed with an empty text has failed.
+func TestFaultEmptyError(t *testing.T) {
+	t.Parallel()
+	fail := tool.NewBackground(tool.Spec{Name: "fail", Description: "x", Class: perdure.Pure}, func(context.Context, words, tool.Env) (answer, error) { return nil, tool.Errorf("") })
+	a := openShop(t, `
+steps:
+  - calls: [{name: fail, args: {}}, {name: spawn_background, args: {tool: fail, args: {}}}]
+  - {text: done, repeat: true}
+`, local.Config{}, fail)
+	a.run()
+	a.session()
+	a.say("go")
+	a.rest()
+	tasks, _ := a.eng.Tasks(context.Background(), a.id)
+	if tasks[0].State != perdure.TaskFailed {
+		t.Errorf("the task is %s", tasks[0].State)
+	}
+	events, _ := a.eng.Events(context.Background(), a.id, 0, 0)
+	for _, e := range events {
+		if f, ok := e.Fact.(perdure.ToolCompleted); ok && f.Name == "fail" && f.Status != perdure.StatusError {
+			t.Errorf("the call is %s", f.Status)
+		}
+	}
+	a.stop()
+	<-a.done
+}
+
+// Fenced work writes nothing more (RC6).
+func TestFaultFencedWrites(t *testing.T) {
+	t.Parallel()
+	entered, release, wrote := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	stubborn := tool.NewBackground(tool.Spec{Name: "stubborn", Description: "x", Class: perdure.Pure}, func(ctx context.Context, _ words, env tool.Env) (answer, error) {
+		close(entered)
+		<-release
+		env.Sink.Output("stdout", []byte("from the grave"))
+		env.Sink.Artifact(perdure.Artifact{Name: "late"})
+		close(wrote)
+		return answer{}, nil
+	})
+	a := openShop(t, strings.ReplaceAll(spawnOne, "bg_note", "stubborn"), local.Config{Grace: 10 * time.Millisecond}, stubborn)
+	a.run()
+	a.session()
+	a.say("go")
+	<-entered
+	tasks, _ := a.eng.Tasks(a.ctx, a.id)
+	a.eng.CancelTask(a.ctx, tasks[0].ID, "user", "")
+	if _, err := a.eng.WaitTask(a.ctx, tasks[0].ID); err != nil {
+		t.Fatal(err)
+	}
+	a.rest()
+	before, _ := a.eng.Session(a.ctx, a.id)
+	close(release)
+	<-wrote
+	a.stop()
+	<-a.done
+	after, _ := a.eng.Session(context.Background(), a.id)
+	log, _ := a.eng.TaskLog(context.Background(), tasks[0].ID, 0, 1000)
+	task, _ := a.eng.Task(context.Background(), tasks[0].ID)
+	if before.LastSeq != after.LastSeq || log.End != 0 || len(task.Artifacts) > 0 {
+		t.Errorf("after the fence: %d events more, %d bytes of log, artifacts %v", after.LastSeq-before.LastSeq, log.End, task.Artifacts)
+	}
+}
+
+// Output is not lost to a store that fails once, and NaN progress takes no output along.
+func TestFaultOutputLost(t *testing.T) {
+	t.Parallel()
+	nan := tool.NewBackground(tool.Spec{Name: "nan", Description: "x", Class: perdure.Pure}, func(ctx context.Context, _ words, env tool.Env) (answer, error) {
+		env.Sink.Progress(math.NaN(), math.Inf(1), "x")
+		env.Sink.Output("stdout", []byte("precious"))
+		return answer{}, nil
+	})
+	plain := tool.NewBackground(tool.Spec{Name: "plain", Description: "x", Class: perdure.Pure}, func(ctx context.Context, _ words, env tool.Env) (answer, error) {
+		env.Sink.Output("stdout", []byte("precious"))
+		env.Sink.Artifact(perdure.Artifact{Name: "a"})
+		return answer{}, nil
+	})
+	for _, name := range []string{"nan", "plain"} {
+		a := openShop(t, strings.ReplaceAll(spawnOne, "bg_note", name), local.Config{}, nan, plain)
+		if name == "plain" {
+			judge, _ := once(aborts, func(f []perdure.Fact) bool {
+				return has(f, func(u perdure.TaskUpdated) bool { return len(u.Task.Artifacts) > 0 })
+			})
+			a.st.set(judge)
+		}
+		a.run()
+		a.session()
+		a.say("go")
+		a.rest()
+		tasks, _ := a.eng.Tasks(context.Background(), a.id)
+		log, _ := a.eng.TaskLog(context.Background(), tasks[0].ID, 0, 1000)
+		if log.End != int64(len("precious")) {
+			t.Errorf("%s: %d bytes of log; task %s, artifacts %v", name, log.End, tasks[0].State, tasks[0].Artifacts)
+		}
+		a.stop()
+		<-a.done
+	}
+}
+
+type resultTool struct {
+	spec tool.Spec
+	run  func(context.Context, tool.Env) tool.Result
+}
+
+func (r *resultTool) Spec() tool.Spec { return r.spec }
+func (r *resultTool) Run(ctx context.Context, _ tool.Call, env tool.Env) tool.Result {
+	return r.run(ctx, env)
+}
+
+type unknownTool struct {
+	resultTool
+	then tool.Background
+}
+
+func (u *unknownTool) RunBackground(ctx context.Context, call tool.Call, env tool.Env, sink tool.Sink) tool.Result {
+	if call.Execution == 1 {
+		r := tool.Error("?")
+		r.ErrorAs = perdure.ErrorUnknown
+		return r
+	}
+	return tool.Success("second")
+}
+
+// A cancelled task whose end is recorded, with the answer lost, has one receipt.
+func TestFaultOneReceipt(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, enginetest.Setup{Script: strings.ReplaceAll(spawnOne, "bg_note", "bg_hold")})
+	judge, _ := once(forgets, func(f []perdure.Fact) bool { return has(f, any1[perdure.TaskCancelReceipt]) })
+	r.st.set(judge)
+	r.say("go")
+	r.Entered(t, "bg_hold", 1)
+	tasks, _ := r.eng.Tasks(r.ctx, r.id)
+	r.eng.CancelTask(r.ctx, tasks[0].ID, "user", "")
+	r.rest()
+	n := strings.Count(r.story(), "task.cancel_receipt")
+	if n != 1 {
+		t.Errorf("%d receipts: %s", n, r.story())
+	}
+}
+
+// lostLook is a survivor that cannot say what is left.
+type lostLook struct{ unknownTool }
+
+func (l *lostLook) Prepare(context.Context, tool.Call) error { return nil }
+func (l *lostLook) Look(context.Context, tool.Call) (perdure.Remains, error) {
+	return "", perdure.Unavailable
+}
+func (l *lostLook) Adopt(context.Context, tool.Call, tool.Env, tool.Sink) tool.Result {
+	return tool.Success(1)
+}
+func (l *lostLook) Stop(context.Context, tool.Call) error { return nil }
+func (l *lostLook) RunBackground(ctx context.Context, call tool.Call, env tool.Env, sink tool.Sink) tool.Result {
+	<-ctx.Done()
+	return tool.Internal(context.Cause(ctx))
+}
+
+// One task that cannot be looked at must not keep the engine from starting.
+func TestFaultPoisonedTakeOver(t *testing.T) {
+	t.Parallel()
+	st := memory.New(memory.Config{})
+	bad := &lostLook{unknownTool{resultTool: resultTool{spec: tool.Spec{Name: "bad", Description: "x", Class: perdure.AtMostOnce}}}}
+	script := strings.ReplaceAll(spawnOne, "bg_note", "bad")
+	a := openShop(t, script, local.Config{Store: st}, bad)
+	a.run()
+	a.session()
+	a.say("go")
+	for {
+		if tasks, _ := a.eng.Tasks(a.ctx, a.id); len(tasks) > 0 {
+			break
+		}
+	}
+	a.stop()
+	<-a.done
+	b := openShop(t, "steps: [{text: hi, repeat: true}]", local.Config{Store: st}, bad)
+	b.run()
+	b.session()
+	b.say("another session")
+	done := make(chan error, 1)
+	go func() { done <- b.eng.WaitIdle(b.ctx, b.id) }()
+	select {
+	case err := <-b.done:
+		t.Errorf("Run ended: %v", err)
+	case <-done:
+		b.stop()
+		<-b.done
+	}
+}
+
+var _ = json.Valid
