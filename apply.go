@@ -214,7 +214,11 @@ func (s *Session) completeCall(f ToolCompleted) error {
 	result := f.Result
 	c.Phase, c.Result = CallDone, &result
 	t.Violation = t.Violation || result.ErrorKind == ErrorDeterminism
-	s.delivered(result.Read, DeliveredRead)
+	for _, id := range result.Read {
+		if !t.ReadBefore(f.CallID, s.Tasks[id]) {
+			s.delivered([]TaskID{id}, DeliveredRead)
+		}
+	}
 	return nil
 }
 

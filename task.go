@@ -168,6 +168,7 @@ type Task struct {
 	StartedAt  time.Time `json:"started_at,omitzero"`
 	DetachedAt time.Time `json:"detached_at,omitzero"`
 	FinishedAt time.Time `json:"finished_at,omitzero"`
+	ResolvedAt time.Time `json:"resolved_at,omitzero"` // of an operator's last word
 	UpdatedAt  time.Time `json:"updated_at"`
 }
 

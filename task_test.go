@@ -269,15 +269,18 @@ func taskLaws(now time.Time) []taskLaw {
 			func(t *perdure.Task) { t.Delivered, t.UpdatedAt = perdure.DeliveredRead, now }, false},
 		{"TK3_a_resolve_comes_home_anew", unknown, perdure.TaskUpdate{Resolve: true, State: perdure.TaskFailed, Summary: "did not happen"},
 			func(t *perdure.Task) {
+				t.ResolvedAt = now
 				t.State, t.Summary, t.Error, t.Delivered, t.UpdatedAt = perdure.TaskFailed, "did not happen", nil, perdure.NotDelivered, now
 			}, true},
 		{"TK3_a_resolve_drops_what_the_unknown_end_said", unknown, perdure.TaskUpdate{Resolve: true, State: perdure.TaskSucceeded},
 			func(t *perdure.Task) {
+				t.ResolvedAt = now
 				t.State, t.Summary, t.Error, t.Delivered, t.UpdatedAt = perdure.TaskSucceeded, "", nil, perdure.NotDelivered, now
 			}, true},
 		{"TK3_a_rerun_takes_the_end_back", unknown,
 			perdure.TaskUpdate{Rerun: true, IncrementAttempt: true, State: perdure.TaskQueued},
 			func(t *perdure.Task) {
+				t.ResolvedAt = now
 				t.State, t.Attempt, t.Worker, t.Summary, t.Error, t.Delivered, t.FinishedAt, t.UpdatedAt =
 					perdure.TaskQueued, 3, "", "", nil, perdure.NotDelivered, time.Time{}, now
 			}, true},

@@ -145,6 +145,7 @@ func (t *Task) step(u TaskUpdate, now time.Time) error {
 	}
 	if resolved {
 		t.reopen(to)
+		t.ResolvedAt = now
 	}
 	return nil
 }

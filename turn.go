@@ -79,6 +79,13 @@ func (t *Turn) InWork(id CallID) bool {
 	return c != nil && c.Phase == CallInWork
 }
 
+// ReadBefore reports whether a call of the step began before the task was resolved: what it read of the task's
+// end may be the unknown one, so the new end still has to come home (DL2).
+func (t *Turn) ReadBefore(id CallID, task Task) bool {
+	c := t.call(id)
+	return c != nil && !task.ResolvedAt.IsZero() && !task.ResolvedAt.Before(c.StartedAt)
+}
+
 // startable returns the planned calls that may start now: at most limit at once, one of a concurrency
 // class, in the model's order; with serial strictly one after another (TN11).
 func startable(calls []TurnCall, limit int, serial bool) []TurnCall {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/engine/enginetest"
 	"github.com/perdure/perdure/engine/local"
 	"github.com/perdure/perdure/model/scripted"
@@ -320,3 +321,62 @@ func TestFaultPoisonedTakeOver(t *testing.T) {
 }
 
 var _ = json.Valid
+
+// A read of an unknown end that was resolved meanwhile must not swallow the new end.
+func TestFaultReadRacesResolve(t *testing.T) {
+	t.Parallel()
+	entered, release := make(chan perdure.TaskID, 1), make(chan struct{})
+	n := 0
+	once1 := tool.NewBackground(tool.Spec{Name: "once", Description: "x", Class: perdure.AtMostOnce}, func(ctx context.Context, _ words, env tool.Env) (answer, error) {
+		if n++; n == 1 {
+			return nil, tool.Errorf("x")
+		}
+		return answer{"second": "time"}, nil
+	})
+	reader := &resultTool{spec: tool.Spec{Name: "read", Description: "x", Class: perdure.Pure}, run: func(ctx context.Context, env tool.Env) tool.Result {
+		tasks, _ := env.Tasks.List(ctx)
+		r := tool.Success("it is " + string(tasks[0].State))
+		r.Read = []perdure.TaskID{tasks[0].ID}
+		entered <- tasks[0].ID
+		<-release
+		return r
+	}}
+	unknown := &unknownTool{resultTool{spec: tool.Spec{Name: "pay", Description: "x", Class: perdure.AtMostOnce}}, once1.(tool.Background)}
+	a := openShop(t, `
+steps:
+  - calls: [{name: spawn_background, args: {tool: pay, args: {}}}]
+  - calls: [{name: read, args: {}}]
+  - {text: done, repeat: true}
+`, local.Config{}, reader, unknown)
+	a.run()
+	a.session()
+	a.say("go")
+	id := <-entered
+	task, err := a.eng.WaitTask(a.ctx, id)
+	if err != nil || task.State != perdure.TaskUnknown {
+		t.Fatal(task.State, err)
+	}
+	if err := a.eng.ResolveTask(a.ctx, id, engine.Word{Answer: perdure.RunItAgain, By: "op"}); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		if task, err = a.eng.Task(a.ctx, id); err != nil || task.State == perdure.TaskSucceeded {
+			break
+		}
+	}
+	close(release)
+	a.rest()
+	events, _ := a.eng.Events(context.Background(), a.id, 0, 0)
+	home := 0
+	for _, e := range events {
+		if _, ok := e.Fact.(perdure.TaskDelivered); ok {
+			home++
+		}
+	}
+	task, _ = a.eng.Task(context.Background(), id)
+	if home == 0 {
+		t.Errorf("the end %s never came home; delivered %s", task.State, task.Delivered)
+	}
+	a.stop()
+	<-a.done
+}

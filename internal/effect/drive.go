@@ -254,7 +254,13 @@ func (s *step) project(event perdure.Event) error {
 	case perdure.TaskDelivered:
 		return s.cameHome(f.TaskIDs, perdure.DeliveredInjected)
 	case perdure.ToolCompleted:
-		return s.cameHome(f.Result.Read, perdure.DeliveredRead)
+		var read []perdure.TaskID
+		for _, id := range f.Result.Read {
+			if !s.session.Turn.ReadBefore(f.CallID, s.session.Tasks[id]) {
+				read = append(read, id)
+			}
+		}
+		return s.cameHome(read, perdure.DeliveredRead)
 	}
 	return nil
 }
