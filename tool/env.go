@@ -16,7 +16,9 @@ type Env struct {
 	Registry *Registry // the session's own tools
 	Files    Files
 	Tasks    Tasks
+	Egress   Egress
 
+	Network  perdure.NetworkList // merged; handed on with every request that leaves
 	Locale   string           // BCP 47
 	Timezone string           // IANA
 	DryRun   bool             //

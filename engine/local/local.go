@@ -49,6 +49,8 @@ type Config struct {
 	// Files opens the files of a session, as the model sees them and as the runtime writes them.
 	// nil: the store's own files.
 	Files func(session perdure.SessionID) (model, runtime tool.Files)
+	// Egress is the way out for tools. nil: there is none, and tools that need it say so.
+	Egress tool.Egress
 
 	MaxExecutions int           // LG9; 0: 3; -1: no cap
 	NoProgress    int           // TN1; 0: 3; -1: off
@@ -107,7 +109,7 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	e.lanes = dispatch.New(context.WithoutCancel(ctx), dispatch.Config{Grace: cfg.Grace, Log: cfg.Log})
 	var err error
 	e.effects, err = effect.New(effect.Config{
-		Store: cfg.Store, Model: cfg.Model, Tools: cfg.Tools, Dispatcher: e.lanes, Worker: e.worker.ID, Files: cfg.Files,
+		Store: cfg.Store, Model: cfg.Model, Tools: cfg.Tools, Dispatcher: e.lanes, Worker: e.worker.ID, Files: cfg.Files, Egress: cfg.Egress,
 		MaxExecutions: cfg.MaxExecutions, NoProgress: cfg.NoProgress, ModelAttempts: cfg.ModelAttempts,
 		PerSession: cfg.PerSession, PerProcess: cfg.PerProcess, QueueLength: cfg.QueueLength, Overflow: cfg.Overflow,
 		Log: cfg.Log, Wake: e.wake, Freed: e.placeFreed,

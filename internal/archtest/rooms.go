@@ -46,6 +46,8 @@ func rooms() []room {
 		// models
 		{"model/openai", ". model" + leaves},
 		{"model/anthropic", ". model" + leaves},
+		{"model/openai/openaitest", ". model"},
+		{"model/anthropic/anthropictest", ". model"},
 		{"model/scripted", ". model" + leaves},
 		{"model/modeltest", ". model"},
 

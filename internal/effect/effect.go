@@ -43,6 +43,8 @@ type Config struct {
 	// Files opens the files of a session, once as the model sees them and once as the runtime writes them.
 	// nil: the store's own files.
 	Files func(session perdure.SessionID) (model, runtime tool.Files)
+	// Egress is the way out for tools. nil: there is none.
+	Egress tool.Egress
 
 	MaxExecutions int           // LG9; 0: perdure.DefaultMaxExecutions; -1: no cap
 	NoProgress    int           // TN1; 0: perdure.DefaultNoProgress; -1: off

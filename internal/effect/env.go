@@ -12,7 +12,7 @@ import (
 func (e *Effects) env(s *perdure.Session, call tool.Call, sink tool.Sink) tool.Env {
 	files, _ := e.cfg.Files(s.ID)
 	return tool.Env{
-		Call: call, Sink: sink, Registry: e.cfg.Tools, Files: files, Tasks: &taskPort{e: e, session: s, call: call},
+		Call: call, Sink: sink, Registry: e.cfg.Tools, Files: files, Tasks: &taskPort{e: e, session: s, call: call}, Egress: e.cfg.Egress,
 		Locale: orElse(s.Agent.Locale, "en"), Timezone: orElse(s.Agent.Timezone, "UTC"), DryRun: s.Agent.DryRun,
 		Visible: s.Agent.Tools, Now: time.Now,
 	}
