@@ -85,6 +85,9 @@ func (s *Session) applyTurn(e Event) error {
 		s.completeOutput(f)
 	case ReasonCompleted:
 		t.Phase, t.Last = PhaseReasoned, f
+		if f.Success {
+			t.CutOff = 0
+		}
 		if f.Code == CodeEmptyAnswer {
 			t.Empties++
 		}
@@ -92,6 +95,7 @@ func (s *Session) applyTurn(e Event) error {
 		t.Usage = t.Usage.Add(f.Usage)
 		s.Usage = s.Usage.Add(f.Usage)
 	case ReasonRecovered:
+		s.recover(f)
 	case ActStarted:
 		return s.startAct(f, e)
 	case ToolStarted:
@@ -175,6 +179,17 @@ func (s *Session) completeOutput(f OutputCompleted) {
 		s.UsedCalls[c.ID] = true
 	}
 	t.Final, t.FinalText = f.Message.ID, f.Message.Text()
+}
+
+// recover notes an answer that broke off, and what the model is to be told of it (TN20).
+func (s *Session) recover(f ReasonRecovered) {
+	if f.Mode != RecoverFinalize {
+		return
+	}
+	s.Turn.CutOff++
+	if len(f.Message.Parts) > 0 {
+		s.Notices = append(s.Notices, f.Message)
+	}
 }
 
 func (s *Session) startAct(f ActStarted, e Event) error {

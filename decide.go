@@ -73,7 +73,7 @@ func (s *Session) Decide(m Moment) []Command {
 	}
 	switch t.Phase {
 	case PhaseReady:
-		return s.record(s.reasonEvents(m))
+		return s.record(s.reasonEvents(m, time.Time{}))
 	case PhaseReasoning:
 		return []Command{CallModel{Turn: t.ID, Exec: t.Exec, Message: t.Message, Attempt: t.Attempt, NotBefore: t.NotBefore}}
 	case PhaseReasoned:
@@ -104,14 +104,14 @@ func (s *Session) decideIdle(m Moment) []Command {
 }
 
 // reasonEvents opens the next reason step at a safe point: what came home is delivered, what is queued
-// enters the transcript, then the model is to be asked (DL3, DL10).
-func (s *Session) reasonEvents(m Moment) []Event {
+// enters the transcript, then the model is to be asked (DL3, DL10), at once or after a journaled wait.
+func (s *Session) reasonEvents(m Moment, notBefore time.Time) []Event {
 	var events []Event
 	for _, id := range s.Ready {
 		events = append(events, s.event(m, s.delivery(m, s.Tasks[id])))
 	}
 	t := s.Turn
-	step := ReasonStarted{Iteration: t.Iteration + 1, Attempt: 1, Model: t.Model}
+	step := ReasonStarted{Iteration: t.Iteration + 1, Attempt: 1, Model: t.Model, NotBefore: notBefore}
 	for _, notice := range s.Notices {
 		step.Inputs = append(step.Inputs, notice.ID)
 	}
@@ -142,7 +142,7 @@ func (s *Session) decideReasoned(m Moment) []Command {
 	}
 	switch {
 	case steered && t.Iteration < s.Agent.maxIterations():
-		return s.record(s.reasonEvents(m))
+		return s.record(s.reasonEvents(m, time.Time{}))
 	case last.Refusal:
 		return s.record(s.endTurn(m, s.completed(m, StopRefusal)))
 	default:
@@ -154,6 +154,9 @@ func (s *Session) decideReasoned(m Moment) []Command {
 func (s *Session) decideFailed(m Moment) []Command {
 	t := s.Turn
 	last := t.Last
+	if t.CutOff > 0 && !t.Open {
+		return s.decideCutOff(m)
+	}
 	empty := last.Code == CodeEmptyAnswer
 	again := last.Retryable && t.Attempt < orDefault(m.ModelAttempts, DefaultModelAttempts)
 	if empty {
@@ -170,9 +173,24 @@ func (s *Session) decideFailed(m Moment) []Command {
 	if empty {
 		return s.record(s.endEmpty(m))
 	}
-	events := s.closeOutput(m)
-	failed := TurnFailed{Error: last.Error, Code: last.Code, Retryable: last.Retryable, Usage: t.Usage}
-	return s.record(append(events, s.endTurn(m, failed)...))
+	return s.record(append(s.closeOutput(m), s.failTurn(m)...))
+}
+
+// decideCutOff goes on after an answer that broke off with text, which somebody has seen and which therefore
+// stands (TN21): with one more reason step, never twice in a row (TN20).
+func (s *Session) decideCutOff(m Moment) []Command {
+	t := s.Turn
+	if !t.Last.Retryable || t.CutOff > 1 || t.Iteration >= s.Agent.maxIterations() {
+		return s.record(s.failTurn(m))
+	}
+	return s.record(s.reasonEvents(m, m.Now.Add(RetryDelay(t.Attempt, t.Last.RetryAfter, string(t.Exec)))))
+}
+
+// failTurn ends the turn with the failure of its last reason step.
+func (s *Session) failTurn(m Moment) []Event {
+	t := s.Turn
+	last := t.Last
+	return s.endTurn(m, TurnFailed{Error: last.Error, Code: last.Code, Retryable: last.Retryable, Usage: t.Usage})
 }
 
 // endEmpty completes the turn with an empty final message (TN22).

@@ -37,6 +37,10 @@ func TestDecide(t *testing.T) {
 		{"TN1_answer_ends", answerEnds},
 		{"TN1_retryable_failure_waits_and_reasons_again", failureRetries},
 		{"TN1_attempts_used_up_fail", attemptsEnd},
+		{"TN20_text_that_broke_off_stands_and_the_model_goes_on_once", cutOffGoesOn},
+		{"TN20_never_twice_in_a_row", cutOffTwice},
+		{"TN20_a_whole_answer_ends_the_row", cutOffAgainLater},
+		{"TN20_not_after_a_fatal_failure_or_at_the_limit", cutOffEnds},
 		{"TN1_fatal_failure_fails_with_its_code", fatalFails},
 		{"TN1_violation_fails_when_the_siblings_are_done", violationFails},
 		{"TN1_every_result_reasons_again", resultsReasonAgain},
@@ -256,6 +260,61 @@ func fatalFails(t *testing.T) {
 	wantTypes(t, w.since(n), "llm.generation", "reason.completed", "output.message.completed", "turn.failed", "session.idled")
 	if got := last[perdure.TurnFailed](t, w); got.Code != "invalid_tool_schema" || got.Retryable {
 		t.Errorf("end: got %+v, want invalid_tool_schema, not retryable", got)
+	}
+}
+
+func cutOffGoesOn(t *testing.T) {
+	w := asking(t, perdure.Agent{})
+	first, _ := w.model()
+	n := len(w.journal)
+
+	w.settle(w.cutOff("half an ans", true)...)
+
+	wantTypes(t, w.since(n), "output.message.completed", "llm.generation", "reason.recovered", "reason.completed", "reason.started", "output.message.started")
+	next, _ := w.model()
+	if next.Message == first.Message || next.Attempt != 1 || !next.NotBefore.After(w.now) {
+		t.Errorf("next: got %+v after %+v, want a new message, attempt 1, after a wait", next, first)
+	}
+	got := w.session.Transcript
+	if n := len(got); n != 3 || got[1].Text() != "half an ans" || !got[1].Interrupted || got[2].Role != perdure.RoleNotification {
+		t.Errorf("transcript: got %+v, want the question, the half answer, and a word on it", got)
+	}
+}
+
+func cutOffTwice(t *testing.T) {
+	w := asking(t, perdure.Agent{})
+
+	w.settle(w.cutOff("half an ans", true)...)
+	w.settle(w.failure("provider_unavailable", true)...) // without text: asked again as ever
+	w.settle(w.cutOff("wer and a qua", true)...)
+
+	if end := last[perdure.TurnFailed](t, w); end.Code != "provider_unavailable" || !end.Retryable || !w.rested {
+		t.Errorf("end: got %+v, rested %t; want provider_unavailable", end, w.rested)
+	}
+}
+
+func cutOffAgainLater(t *testing.T) {
+	w := asking(t, perdure.Agent{})
+
+	w.settle(w.cutOff("half an ans", true)...)
+	w.settle(w.answer("wer", call("a"))...)
+	w.settle(done(w.runs()[0].Call, `1`))
+	w.settle(w.cutOff("and", true)...)
+
+	if _, ok := w.model(); !ok {
+		t.Errorf("due: got %+v, want that the model is asked once more", w.due)
+	}
+}
+
+func cutOffEnds(t *testing.T) {
+	for name, agent := range map[string]perdure.Agent{"fatal": {}, "limit": {MaxIterations: 1}} {
+		w := asking(t, agent)
+
+		w.settle(w.cutOff("half an ans", name != "fatal")...)
+
+		if end := last[perdure.TurnFailed](t, w); end.Code != "provider_unavailable" || !w.rested {
+			t.Errorf("%s: got %+v, rested %t; want a failed turn", name, end, w.rested)
+		}
 	}
 }
 

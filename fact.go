@@ -130,11 +130,20 @@ type ReasonCompleted struct {
 	DurationMS    int64         `json:"duration_ms"`
 }
 
-// ReasonRecovered says how an open message was taken up again (TN20).
+// RecoveryMode says what becomes of an answer that broke off (TN20).
+type RecoveryMode string
+
+// The modes. A model call that broke off without text is tried again and needs none.
+const (
+	RecoverFinalize RecoveryMode = "finalize" // the text that came is the answer, marked as interrupted; its calls are not
+)
+
+// ReasonRecovered says what became of an answer that broke off (TN20).
 type ReasonRecovered struct {
-	MessageID MessageID `json:"message_id"`
-	Mode      string    `json:"mode"` // restart
-	KeptLen   int       `json:"kept_len"`
+	MessageID MessageID    `json:"message_id"`
+	Mode      RecoveryMode `json:"mode"`
+	KeptLen   int          `json:"kept_len"` // bytes of text
+	Message   Message      `json:"message"`  // the notification that tells the model; enters the transcript with the next step
 }
 
 // OutputStarted says that an answer begins.

@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -22,6 +23,7 @@ type laws struct {
 	turns      map[perdure.TurnID]bool    // true: it has ended
 	calls      map[perdure.CallID]bool    // true: it has its result
 	received   map[perdure.MessageID]mail // inputs that wait
+	begun      map[perdure.CallID]time.Time
 	tasks      map[perdure.TaskID]perdure.Task
 	pending    map[perdure.TaskID]bool // ended and to_loop: waits to be injected or read
 	continued  int                     // automatic turns since a person spoke
@@ -50,7 +52,7 @@ type turnLaws struct {
 func newLaws(tb rapid.TB) *laws {
 	return &laws{
 		tb: tb, ids: map[string]bool{}, turns: map[perdure.TurnID]bool{}, calls: map[perdure.CallID]bool{}, received: map[perdure.MessageID]mail{},
-		tasks: map[perdure.TaskID]perdure.Task{}, pending: map[perdure.TaskID]bool{},
+		begun: map[perdure.CallID]time.Time{}, tasks: map[perdure.TaskID]perdure.Task{}, pending: map[perdure.TaskID]bool{},
 	}
 }
 
@@ -131,7 +133,7 @@ func (l *laws) seeTurn(e perdure.Event) {
 		running, planned := l.turn.tools[f.CallID]
 		l.must(l.turn.act && planned && !running && !l.calls[f.CallID], e, "a planned call starts once, and never after its result (EV5)")
 		l.must(!l.turn.interrupted, e, "nothing starts in a turn that was interrupted (RC8)")
-		l.turn.tools[f.CallID] = true
+		l.turn.tools[f.CallID], l.begun[f.CallID] = true, e.At
 	case perdure.ToolCompleted:
 		l.completeCall(e, f)
 	case perdure.ActCompleted:
@@ -214,9 +216,18 @@ func (l *laws) completeCall(e perdure.Event, f perdure.ToolCompleted) {
 	l.must(!f.Result.NeverStarted || !l.turn.tools[f.CallID], e, "what has started does not say that it never did (LN11)")
 	l.must(f.Result.CallID == f.CallID, e, "a result names its own call (TN16)")
 	l.calls[f.CallID], l.turn.tools[f.CallID] = true, false
-	for _, id := range f.Result.Read {
+	for _, id := range l.read(f) {
 		delete(l.pending, id)
 	}
+}
+
+// read returns the tasks whose present end a call told the model. One that began before an operator's word on a
+// task may have read the end before it (DL2).
+func (l *laws) read(f perdure.ToolCompleted) []perdure.TaskID {
+	return slices.DeleteFunc(slices.Clone(f.Result.Read), func(id perdure.TaskID) bool {
+		resolved := l.tasks[id].ResolvedAt
+		return !resolved.IsZero() && !resolved.Before(l.begun[f.CallID])
+	})
 }
 
 // task reads a snapshot: a new end has to come home, and an end that was taken back has not (DL1, TK3).

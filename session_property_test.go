@@ -115,7 +115,7 @@ func (p *play) modelAnswers(t *rapid.T) {
 	if !ok {
 		t.Skip("no model call is in work")
 	}
-	outcomes := []string{"text", "calls", "calls", "text", "calls", "refusal", "refusal with calls", "empty", "retryable", "fatal"}
+	outcomes := []string{"text", "calls", "calls", "text", "calls", "refusal", "refusal with calls", "empty", "retryable", "fatal", "cut off", "cut off for good"}
 	if c.Stop {
 		outcomes = append(outcomes, "stopped", "stopped", "stopped at once", "stopped at once")
 	}
@@ -136,6 +136,8 @@ func (p *play) modelAnswers(t *rapid.T) {
 		p.settle(facts...)
 	case "empty":
 		p.settle(p.failure(perdure.CodeEmptyAnswer, true)...)
+	case "cut off", "cut off for good":
+		p.settle(p.cutOff("half an ans", outcome == "cut off")...)
 	case "retryable":
 		p.settle(p.failure("provider_unavailable", true)...)
 	case "fatal":

@@ -33,6 +33,7 @@ type Turn struct {
 	Interrupt *InterruptRequested `json:"interrupt,omitempty"`
 	Violation bool                `json:"violation,omitempty"` // LG14
 	Empties   int                 `json:"empties,omitempty"`   // answers without text and calls, of this reason step (TN22)
+	CutOff    int                 `json:"cut_off,omitempty"`   // answers in a row that broke off with text (TN20)
 	Model     string              `json:"model,omitempty"`     // asked for; empty: the engine's default (N10)
 	StartedAt time.Time           `json:"started_at"`
 	ActAt     time.Time           `json:"act_at,omitzero"`

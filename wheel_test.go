@@ -100,7 +100,7 @@ func (w *wheel) commit(texts ...[]byte) {
 		case perdure.TaskDelivered:
 			w.cameHome(f.TaskIDs, perdure.DeliveredInjected)
 		case perdure.ToolCompleted:
-			w.cameHome(f.Result.Read, perdure.DeliveredRead)
+			w.cameHome(w.laws.read(f), perdure.DeliveredRead)
 		}
 	}
 }
@@ -454,6 +454,20 @@ func (w *wheel) failure(code string, retryable bool) []perdure.Fact {
 	return []perdure.Fact{
 		perdure.Generation{Error: code},
 		perdure.ReasonCompleted{ExecID: c.Exec, Code: code, Error: "it failed", Retryable: retryable},
+	}
+}
+
+// cutOff is an attempt that broke off after text was seen: the text stands, marked (TN20).
+func (w *wheel) cutOff(text string, retryable bool) []perdure.Fact {
+	w.tb.Helper()
+	facts := w.failure("provider_unavailable", retryable)
+	c, _ := w.model()
+	part := func(text string) []perdure.Part { return []perdure.Part{{Type: perdure.PartText, Text: text}} }
+	kept := perdure.Message{ID: c.Message, Role: perdure.RoleAgent, Interrupted: true, Parts: part(text), At: w.now}
+	notice := perdure.Message{ID: perdure.MessageID("message_of_" + string(c.Exec)), Role: perdure.RoleNotification, Parts: part("it broke off")}
+	return []perdure.Fact{
+		perdure.OutputCompleted{Message: kept, Interrupted: true, FinishReason: "interrupted"}, facts[0],
+		perdure.ReasonRecovered{MessageID: c.Message, Mode: perdure.RecoverFinalize, KeptLen: len(text), Message: notice}, facts[1],
 	}
 }
 

@@ -19,12 +19,12 @@ type Env struct {
 	Egress   Egress
 
 	Network  perdure.NetworkList // merged; handed on with every request that leaves
-	Locale   string           // BCP 47
-	Timezone string           // IANA
-	DryRun   bool             //
-	Visible  []string         // names of the tools that the session may see; nil: all of the registry (TL23)
-	Now      func() time.Time // nil: time.Now
-	LogBytes int64            // length of the task's log when this attempt began
+	Locale   string              // BCP 47
+	Timezone string              // IANA
+	DryRun   bool                //
+	Visible  []string            // names of the tools that the session may see; nil: all of the registry (TL23)
+	Now      func() time.Time    // nil: time.Now
+	LogBytes int64               // length of the task's log when this attempt began
 }
 
 // Sink is what running work reports through, in every lane (7.5). No method makes a tool fail or blocks it

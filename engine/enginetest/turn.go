@@ -1,6 +1,8 @@
 package enginetest
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -28,6 +30,8 @@ func turnLaws() []law {
 		{"survives_a_panic", survivesPanic},
 		{"keeps_the_models_order_of_results", keepsOrder},
 		{"asks_again_after_a_retryable_error", retries},
+		{"keeps_text_that_broke_off_and_goes_on", keepsTextThatBrokeOff},
+		{"runs_no_call_of_a_message_that_broke_off", runsNoBrokenCall},
 		{"fails_the_turn_on_a_final_error_and_lives_on", failsTurn},
 		{"starts_the_next_turn_for_a_message_that_waited", nextTurn},
 		{"replaces_a_call_id_that_was_used", replacesCallID},
@@ -180,6 +184,49 @@ steps: [{text: there it is}]
 	}
 	if n := len(facts[perdure.OutputStarted](s)); n != 1 {
 		t.Errorf("%d messages started, want 1: a retry keeps its message (TN3)", n)
+	}
+}
+
+func keepsTextThatBrokeOff(t *testing.T, open Harness) { // TN20, TN21
+	s := begin(t, open, Setup{Script: `
+steps:
+  - text: it is in the second drawer
+    error: {code: provider_unavailable, retry_after: 1ms, after_bytes: 16}
+  - text: drawer of the desk
+`})
+	s.say("where is it?")
+	s.rest()
+
+	var texts []string
+	for _, m := range s.fold().Transcript {
+		texts = append(texts, fmt.Sprintf("%s %v %.16s", m.Role, m.Interrupted, m.Text()))
+	}
+	want := []string{"user false where is it?", "agent true it is in the sec", "notification false Your last messag", "agent false drawer of the de"}
+	if !slices.Equal(texts, want) {
+		t.Errorf("got %q, want %q", texts, want)
+	}
+	if n := len(facts[perdure.OutputCompleted](s)); n != 2 {
+		t.Errorf("%d messages completed, want 2", n)
+	}
+}
+
+func runsNoBrokenCall(t *testing.T, open Harness) { // TN7, TN20
+	s := begin(t, open, Setup{Script: `
+steps:
+  - text: I look
+    calls: [{name: echo, args: {text: a}}, {name: echo, args: {text: b}}]
+    error: {code: provider_unavailable, retry_after: 1ms, after_bytes: 24}
+  - text: I did not look
+`})
+	s.say("look")
+	s.rest()
+
+	calls, err := s.eng.Calls(s.ctx, s.id)
+	if err != nil || len(calls) > 0 || s.final() != "I did not look" {
+		t.Errorf("got %d calls, %v, final %q", len(calls), err, s.final())
+	}
+	if done := facts[perdure.ReasonCompleted](s); len(done) != 2 || done[0].Discarded != 2 {
+		t.Errorf("got %+v, want 2 discarded calls", done)
 	}
 }
 

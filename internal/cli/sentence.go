@@ -34,7 +34,7 @@ func sentence(e perdure.Event) string {
 	case perdure.ReasonCompleted:
 		return reasoned(f)
 	case perdure.ReasonRecovered:
-		return "the model is asked again after a restart"
+		return fmt.Sprintf("%d bytes of the answer stand; the model goes on from there", f.KeptLen)
 	case perdure.OutputCompleted:
 		return gist(f.Message)
 	case perdure.Generation:

@@ -132,7 +132,7 @@ func (v *voice) event(e perdure.Event, s *perdure.Session) error {
 	switch f := e.Fact.(type) {
 	case perdure.ReasonStarted:
 		v.heard = ""
-		if f.Attempt > 1 {
+		if f.Attempt > 1 || !f.NotBefore.IsZero() {
 			v.tell("↻", yellow, "the model is asked again: attempt %d%s", f.Attempt, waits(f.NotBefore, e.At))
 		}
 	case perdure.ReasonRecovered:

@@ -146,7 +146,8 @@ func (e *Effects) answered(ctx context.Context, s *perdure.Session, c perdure.Ca
 // errEmptyAnswer is an answer without text and calls (TN22).
 var errEmptyAnswer = &model.Error{Code: perdure.CodeEmptyAnswer, Text: "the model answered nothing"}
 
-// failedAnswer makes the outcome of an attempt that failed. Its message stays open for the next attempt.
+// failedAnswer makes the outcome of an attempt that failed. Its message stays open for the next attempt, unless
+// text of it was seen: then that text stands, and is never asked for again (TN20, TN21).
 func (e *Effects) failedAnswer(s *perdure.Session, c perdure.CallModel, err error, a reply) Outcome {
 	failure := perdure.ReasonCompleted{ExecID: c.Exec, Code: string(model.Processing), Discarded: a.Discarded, DurationMS: a.took.Milliseconds()}
 	var known *model.Error
@@ -158,17 +159,36 @@ func (e *Effects) failedAnswer(s *perdure.Session, c perdure.CallModel, err erro
 		e.cfg.Log.Error("a model call failed", "session", s.ID, "exec", c.Exec, "error", err)
 	}
 	bill := perdure.Generation{Model: a.Model, Usage: a.Usage, DurationMS: a.took.Milliseconds(), Error: failure.Code}
-	return Outcome{Events: e.events(s, c, bill, failure)}
+	text := a.Message.Text()
+	if strings.TrimSpace(text) == "" {
+		return Outcome{Events: e.events(s, c, bill, failure)}
+	}
+	failure.TextPreview = preview(text)
+	failure.Discarded += len(a.Message.Calls()) // whole ones too: their message never was
+	return Outcome{Events: e.events(s, c, keptText(c.Message, a.Answer), bill,
+		perdure.ReasonRecovered{MessageID: c.Message, Mode: perdure.RecoverFinalize, KeptLen: len(text), Message: cutOffNotice()}, failure)}
+}
+
+// keptText completes a message with the text that came, marked, and with no call (TN20).
+func keptText(id perdure.MessageID, a model.Answer) perdure.OutputCompleted {
+	message := perdure.Message{ID: id, Role: perdure.RoleAgent, Interrupted: true, Model: a.Model, At: time.Now().UTC().Truncate(time.Microsecond)}
+	if text := a.Message.Text(); text != "" {
+		message.Parts = []perdure.Part{{Type: perdure.PartText, Text: text}}
+	}
+	return perdure.OutputCompleted{Message: message, Usage: a.Usage, Interrupted: true, FinishReason: "interrupted"}
+}
+
+// cutOffNotice tells the model why its last message stops where it does.
+func cutOffNotice() perdure.Message {
+	text := "Your last message broke off here: the connection failed. What you wrote up to there stands and was shown; " +
+		"no tool call of it was made. Go on from there without repeating it."
+	return perdure.Message{ID: NewMessageID(), Role: perdure.RoleNotification, Parts: []perdure.Part{{Type: perdure.PartText, Text: text}}}
 }
 
 // stoppedAnswer completes a message that was stopped with its turn: the text so far, marked, and no call.
 func (e *Effects) stoppedAnswer(s *perdure.Session, c perdure.CallModel, a model.Answer) Outcome {
-	message := perdure.Message{ID: c.Message, Role: perdure.RoleAgent, Interrupted: true}
-	if text := a.Message.Text(); text != "" {
-		message.Parts = []perdure.Part{{Type: perdure.PartText, Text: text}}
-	}
 	return Outcome{Events: e.events(s, c,
-		perdure.OutputCompleted{Message: message, Usage: a.Usage, Interrupted: true, FinishReason: "interrupted"},
+		keptText(c.Message, a),
 		perdure.Generation{Model: a.Model, Usage: a.Usage, Error: perdure.CodeInterrupted},
 		perdure.ReasonCompleted{ExecID: c.Exec, Code: perdure.CodeInterrupted, Error: "interrupted"},
 	)}
