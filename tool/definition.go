@@ -74,6 +74,24 @@ func (e entry) definition() Definition {
 	return d
 }
 
+// LoadingCapability marks the tool that tells a model the schemas it was not told (TL37). Hosts register it once;
+// a session sees it when something is deferred there.
+const LoadingCapability = "deferred_tools"
+
+// deferredNote ends the description of a tool whose schema a model was not told.
+const deferredNote = "\n\nIts arguments are not listed here: call load_tool with this tool's name first."
+
+// Shortened is the definition as a model is told of it before it asked for the schema: the whole one stands in
+// FullParameters, and arguments are always checked against that (TL37).
+func (d Definition) Shortened() Definition {
+	if len(d.FullParameters) == 0 {
+		d.FullParameters = d.Parameters
+	}
+	d.Parameters = json.RawMessage(`{"type":"object","properties":{}}`)
+	d.Description += deferredNote
+	return d
+}
+
 // softBudget is the soft budget in effect; 0 never detaches, as in JSON.
 func (s Spec) softBudget() time.Duration {
 	switch s.SoftBudget {

@@ -59,6 +59,7 @@ type Config struct {
 	PerProcess    int           // of the process; 0: 64; -1: no cap
 	QueueLength   int           // queued runs of a session; 0: 32
 	Overflow      Overflow      // BG17
+	DeferAbove    int           // TL37: with more tools than this, schemas are loaded later; 0: 40; -1: never
 	Grace         time.Duration // from cancel to fence; 0: 10 s
 	Drain         time.Duration // how long Run lets work settle when its ctx ends; 0: 10 s; -1: none
 	Lease         time.Duration // of the worker; 0: 10 s
@@ -111,7 +112,7 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	e.effects, err = effect.New(effect.Config{
 		Store: cfg.Store, Model: cfg.Model, Tools: cfg.Tools, Dispatcher: e.lanes, Worker: e.worker.ID, Files: cfg.Files, Egress: cfg.Egress,
 		MaxExecutions: cfg.MaxExecutions, NoProgress: cfg.NoProgress, ModelAttempts: cfg.ModelAttempts,
-		PerSession: cfg.PerSession, PerProcess: cfg.PerProcess, QueueLength: cfg.QueueLength, Overflow: cfg.Overflow,
+		PerSession: cfg.PerSession, PerProcess: cfg.PerProcess, QueueLength: cfg.QueueLength, Overflow: cfg.Overflow, DeferAbove: cfg.DeferAbove,
 		Log: cfg.Log, Wake: e.wake, Freed: e.placeFreed,
 	})
 	if err != nil {

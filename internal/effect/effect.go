@@ -54,6 +54,7 @@ type Config struct {
 	PerProcess    int           // places of the process; 0: 64
 	QueueLength   int           // queued runs a session; 0: 32
 	Overflow      Overflow      //
+	DeferAbove    int           // TL37; 0: 40; -1: off
 	Log           *slog.Logger  // nil: discarded
 
 	// Wake tells the engine that a session has something new in its journal. nil: nobody listens.
@@ -84,6 +85,7 @@ func New(cfg Config) (*Effects, error) {
 	cfg.NoProgress = capOf(cfg.NoProgress, perdure.DefaultNoProgress)
 	cfg.PerSession = capOf(cfg.PerSession, 5)
 	cfg.PerProcess = capOf(cfg.PerProcess, 64)
+	cfg.DeferAbove = capOf(cfg.DeferAbove, 40)
 	cfg.QueueLength = capOf(cfg.QueueLength, 32)
 	if cfg.StallTimeout <= 0 {
 		cfg.StallTimeout = 2 * time.Minute

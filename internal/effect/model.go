@@ -55,14 +55,9 @@ func (e *Effects) request(s *perdure.Session, c perdure.CallModel) model.Request
 	if s.Agent.Instructions != "" {
 		prompts = append(prompts, s.Agent.Instructions)
 	}
-	for _, t := range e.visible(s.Agent) {
-		spec := t.Spec()
-		req.Tools = append(req.Tools, model.Tool{Name: spec.Name, Description: spec.Description, Parameters: spec.Parameters})
-		if spec.Prompt != "" {
-			prompts = append(prompts, spec.Prompt)
-		}
-	}
-	req.System = strings.Join(prompts, "\n\n")
+	tools, parts := e.told(e.visible(s.Agent))
+	req.Tools = tools
+	req.System = strings.Join(append(prompts, parts...), "\n\n")
 	return req
 }
 

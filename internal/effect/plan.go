@@ -4,47 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/tool"
 )
-
-// backgroundCapability is the capability that starts, watches and cancels background runs (TL33).
-const backgroundCapability = "background_execution"
-
-// visible returns the tools that an agent may see, in the order of registration. The model's definitions
-// and what may be executed come from this one pass (TL32). The background set is among them when some other
-// tool can run in the background and the agent does not keep it out (TL33).
-func (e *Effects) visible(agent perdure.Agent) []tool.Tool {
-	var tools []tool.Tool
-	useful := false
-	for _, name := range e.cfg.Tools.Names() {
-		if agent.Tools != nil && !slices.Contains(agent.Tools, name) {
-			continue
-		}
-		if t, ok := e.cfg.Tools.Get(name); ok {
-			_, background := t.(tool.Background)
-			useful = useful || background
-			tools = append(tools, t)
-		}
-	}
-	if useful && !agent.DisableBackground {
-		return tools
-	}
-	return slices.DeleteFunc(tools, func(t tool.Tool) bool { return t.Spec().Hints.CapabilityID == backgroundCapability })
-}
-
-// lookup finds a tool that the agent may see.
-func (e *Effects) lookup(agent perdure.Agent, name string) (tool.Tool, bool) {
-	for _, t := range e.visible(agent) {
-		if t.Spec().Name == name {
-			return t, true
-		}
-	}
-	return nil, false
-}
 
 // plan says of each call what its tool says of it, and refuses those that may not start: unknown name,
 // wrong arguments, a policy that nobody here can satisfy (TN10). It prepares the tickets of commands that

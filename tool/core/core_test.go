@@ -147,3 +147,29 @@ func TestWriteTodos(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) { want(t, run(t, tool.Env{}, "write_todos", test.args), test.want) })
 	}
 }
+
+// TestLoadTool tells the whole schema of what the session may see, and nothing else (TL23, TL37).
+func TestLoadTool(t *testing.T) {
+	t.Parallel()
+	tools := tool.NewRegistry(append(core.Tools(), core.LoadTool())...)
+	env := tool.Env{Registry: tools, Visible: []string{"echo", "load_tool"}}
+	load := func(env tool.Env, name string) string {
+		t.Helper()
+		result, err := tools.Execute(t.Context(), tool.Call{Tool: "load_tool", Args: json.RawMessage(`{"name":"` + name + `"}`)}, env)
+		if err != nil {
+			t.Fatal(err)
+		}
+		record, err := result.Record("call_1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(record.Result)
+	}
+
+	got := load(env, "echo")
+	if !strings.Contains(got, `"name":"echo"`) || !strings.Contains(got, `"required":["message"]`) || !strings.Contains(got, `"output_schema"`) {
+		t.Errorf("got %s", got)
+	}
+	want(t, load(env, "add"), `{"error":"Tool definition not found: add"}`)
+	want(t, load(tool.Env{}, "echo"), `{"error":"Tool registry not available in this context. load_tool requires the tools of a session."}`)
+}
