@@ -56,8 +56,9 @@ type SessionWriter interface {
 	// release, else 0, and notes the last seq as seen. The first taking counts 0. It returns the row as it is
 	// now. NotFound: no such session.
 	TakeSession(id perdure.SessionID, worker perdure.WorkerID) (Session, error)
-	// LockSession locks the row and checks the fence: Lost if epoch is not the stored one. NotFound: no such session.
-	LockSession(id perdure.SessionID, epoch int64) error
+	// LockSession locks the row, checks the fence, and returns the seq of the last event: whoever has folded up to
+	// there need not read the journal. Lost: epoch is not the stored one. NotFound: no such session.
+	LockSession(id perdure.SessionID, epoch int64) (lastSeq int64, err error)
 	// SaveSession writes title and status, and updated_at from the store's clock. NotFound: no such session.
 	SaveSession(id perdure.SessionID, title string, status perdure.SessionStatus) error
 	// ReleaseSession clears the driver under its epoch and notes the last seq as seen: Lost if epoch is not

@@ -223,7 +223,7 @@ func (e *Effects) carryOver(ctx context.Context, run CallRun, row perdure.Call, 
 	}
 	e.unstarted.Store(row.Token, how)
 	err := e.cfg.Store.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
-		if err := tx.LockSession(run.Drive.ID, row.Epoch); err != nil {
+		if _, err := tx.LockSession(run.Drive.ID, row.Epoch); err != nil {
 			return err
 		}
 		events := []perdure.Event{{Session: run.Drive.ID, Actor: "runtime", Turn: row.Turn, Call: row.Key.Call, Fact: perdure.ToolTakenOver{

@@ -3,6 +3,7 @@ package effect
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/perdure/perdure"
@@ -81,15 +82,9 @@ func catchUp(r store.Reader, s *perdure.Session) error {
 // the same commit as the taking.
 func (e *Effects) Take(ctx context.Context, id perdure.SessionID) (*Drive, []perdure.Command, error) {
 	d := &Drive{ID: id, claimed: map[perdure.CallID]perdure.Call{}}
-	err := e.cfg.Store.View(ctx, func(r store.Reader) error {
-		var err error
-		d.session, err = Fold(r, id)
-		return err
-	})
-	if err != nil {
+	if err := e.fold(ctx, d); err != nil {
 		return nil, nil, fmt.Errorf("take %s: %w", id, err)
 	}
-	d.saved = d.session.Seq
 	if d.session.Turn != nil {
 		d.taken = d.session.Turn.ID
 	}
@@ -98,6 +93,24 @@ func (e *Effects) Take(ctx context.Context, id perdure.SessionID) (*Drive, []per
 		return nil, nil, fmt.Errorf("take %s: %w", id, err)
 	}
 	return d, commands, nil
+}
+
+// fold brings the session to where this process left it, or else to where the journal is.
+func (e *Effects) fold(ctx context.Context, d *Drive) error {
+	if rested, ok := e.rested.take(d.ID); ok {
+		d.session, d.saved = rested.session, rested.saved
+		return nil
+	}
+	err := e.cfg.Store.View(ctx, func(r store.Reader) error {
+		var err error
+		d.session, err = Fold(r, d.ID)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	d.saved = d.session.Seq
+	return nil
 }
 
 // Commit records outcomes together with what follows from them, and returns what is due next. Lost: another
@@ -130,6 +143,9 @@ func (e *Effects) commit(ctx context.Context, d *Drive, outcomes []Outcome, take
 		d.claimed[id] = call
 	}
 	e.cache(ctx, d)
+	if d.Rested {
+		e.rested.keep(restedFold{session: d.session, saved: d.saved})
+	}
 	return step.due, nil
 }
 
@@ -160,6 +176,7 @@ type step struct {
 	row     store.Session
 	session *perdure.Session
 	now     time.Time
+	fresh   []perdure.Event // folded, and appended to the journal at the end of the step
 	claimed map[perdure.CallID]perdure.Call
 	due     []perdure.Command
 	rested  bool
@@ -171,11 +188,14 @@ func newStep(e *Effects, d *Drive, tx store.Tx) *step {
 
 // run folds what others wrote, records the outcomes, and decides until only acts are left.
 func (s *step) run(outcomes []Outcome, take bool) error {
-	if err := s.lock(take); err != nil {
+	last, err := s.lock(take)
+	if err != nil {
 		return err
 	}
-	if err := catchUp(s.tx, s.session); err != nil {
-		return err
+	if last != s.session.Seq { // others wrote
+		if err := catchUp(s.tx, s.session); err != nil {
+			return err
+		}
 	}
 	for _, outcome := range outcomes {
 		if err := s.record(outcome); err != nil {
@@ -188,14 +208,15 @@ func (s *step) run(outcomes []Outcome, take bool) error {
 	return s.finish()
 }
 
-// lock takes the session, or checks that it is still ours.
-func (s *step) lock(take bool) error {
+// lock takes the session, or checks that it is still ours, and returns the seq of its last event. From now on
+// nobody else writes to its journal.
+func (s *step) lock(take bool) (int64, error) {
 	if !take {
 		return s.tx.LockSession(s.d.ID, s.row.Epoch)
 	}
 	row, err := s.tx.TakeSession(s.d.ID, s.e.cfg.Worker)
 	s.row = row
-	return err
+	return row.LastSeq, err
 }
 
 // record adds an outcome. One that is in the journal already, because the answer of its commit was lost,
@@ -227,23 +248,33 @@ func (s *step) recorded(o Outcome) bool {
 	return false
 }
 
-// append commits events and folds them.
+// append folds events. They stand in the journal when the step ends.
 func (s *step) append(events []perdure.Event) error {
-	if len(events) == 0 {
-		return nil
-	}
-	events = append([]perdure.Event(nil), events...)
+	events = slices.Clone(events)
 	stamp(events, s.now)
-	if err := s.tx.Append(s.d.ID, events); err != nil {
-		return err
-	}
 	for _, event := range events {
+		event.Session, event.Seq = s.d.ID, s.session.Seq+1
 		if err := s.session.Apply(event); err != nil {
 			return err
 		}
+		s.fresh = append(s.fresh, event)
 		if err := s.project(event); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// flush appends what was folded to the journal, all of it at once.
+func (s *step) flush() error {
+	if len(s.fresh) == 0 {
+		return nil
+	}
+	if err := s.tx.Append(s.d.ID, s.fresh); err != nil {
+		return err
+	}
+	if last := s.fresh[len(s.fresh)-1].Seq; last != s.session.Seq {
+		return fmt.Errorf("%w: the journal of %s is at seq %d, its fold at %d", perdure.Conflict, s.d.ID, last, s.session.Seq)
 	}
 	return nil
 }
@@ -365,6 +396,9 @@ func (s *step) claimedBefore(c perdure.ClaimCall, outcome perdure.ClaimOutcome, 
 
 // finish writes the session's row and lets it go when nothing is left to do.
 func (s *step) finish() error {
+	if err := s.flush(); err != nil {
+		return err
+	}
 	if s.session.Title != s.row.Title || s.session.Status != s.row.Status {
 		if err := s.tx.SaveSession(s.d.ID, s.session.Title, s.session.Status); err != nil {
 			return err

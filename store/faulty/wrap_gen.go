@@ -280,16 +280,16 @@ func (x *tx) Files(session perdure.SessionID, dir string, deep bool) (r0 []store
 }
 
 // LockSession is LockSession of store.Tx, as the plan lets it be.
-func (x *tx) LockSession(id perdure.SessionID, epoch int64) (err error) {
+func (x *tx) LockSession(id perdure.SessionID, epoch int64) (r0 int64, err error) {
 	fault, err := x.life.before("LockSession")
 	if err != nil {
-		return err
+		return r0, err
 	}
-	err = x.inner.LockSession(id, epoch)
+	a0, err := x.inner.LockSession(id, epoch)
 	if failed := x.life.after(fault); failed != nil {
-		return failed
+		return r0, failed
 	}
-	return err
+	return a0, err
 }
 
 // Now is Now of store.Tx, as the plan lets it be.

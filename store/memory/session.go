@@ -77,15 +77,15 @@ func (t *tx) TakeSession(id perdure.SessionID, worker perdure.WorkerID) (store.S
 }
 
 // LockSession checks the fence. There is nothing to lock: a transaction is alone.
-func (t *tx) LockSession(id perdure.SessionID, epoch int64) error {
+func (t *tx) LockSession(id perdure.SessionID, epoch int64) (int64, error) {
 	s, ok := t.sessions.get(string(id))
 	switch {
 	case !ok:
-		return fmt.Errorf("lock session %s: %w", id, perdure.NotFound)
+		return 0, fmt.Errorf("lock session %s: %w", id, perdure.NotFound)
 	case s.Epoch != epoch:
-		return fmt.Errorf("lock session %s: %w: epoch %d, the session is at %d", id, perdure.Lost, epoch, s.Epoch)
+		return 0, fmt.Errorf("lock session %s: %w: epoch %d, the session is at %d", id, perdure.Lost, epoch, s.Epoch)
 	}
-	return nil
+	return s.LastSeq, nil
 }
 
 // SaveSession writes title and status.
@@ -101,7 +101,7 @@ func (t *tx) SaveSession(id perdure.SessionID, title string, status perdure.Sess
 
 // ReleaseSession clears the driver under its epoch and notes the last seq as seen.
 func (t *tx) ReleaseSession(id perdure.SessionID, epoch int64) error {
-	if err := t.LockSession(id, epoch); err != nil {
+	if _, err := t.LockSession(id, epoch); err != nil {
 		return fmt.Errorf("release: %w", err)
 	}
 	s, _ := t.sessions.get(string(id))

@@ -164,7 +164,7 @@ func (w *writer) commit(batch []*request) error {
 	}
 	kept := false
 	for _, req := range batch {
-		err := w.runOne(req)
+		err := w.runOne(req, len(batch) == 1)
 		if err != nil {
 			w.rollback()
 		}
@@ -194,15 +194,17 @@ func (w *writer) commit(batch []*request) error {
 	return nil
 }
 
-// runOne runs one transaction in a savepoint and undoes it unless its fn returned nil. An error is one of
-// the database, after which the batch cannot go on.
-func (w *writer) runOne(req *request) error {
-	if err := w.exec(beginOne); err != nil {
-		return err
+// runOne runs one transaction in a savepoint and undoes it unless its fn returned nil. Alone it needs none: what is
+// not kept is rolled back with its batch. An error is one of the database, after which the batch cannot go on.
+func (w *writer) runOne(req *request, alone bool) error {
+	if !alone {
+		if err := w.exec(beginOne); err != nil {
+			return err
+		}
 	}
 	tx := sqlstore.New(context.Background(), w.conn, w.dialect)
 	req.outcome, req.appended = run(req.fn, tx), tx.Appended()
-	if err := tx.Failure(); err != nil {
+	if err := tx.Failure(); err != nil || alone {
 		return err
 	}
 	if !req.outcome.kept() {

@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/perdure/perdure"
 )
@@ -9,12 +10,34 @@ import (
 // The statements of journals. advanceJournal also locks the session's row.
 const (
 	advanceJournal = `UPDATE session SET last_seq = last_seq + $2 WHERE id = $1 RETURNING last_seq`
-	insertEvent    = `INSERT INTO event (session_id, seq, id, type, at_us, body) VALUES ($1, $2, $3, $4, $5, $6)
-		ON CONFLICT (id) DO NOTHING`
-	dropEvents  = `DELETE FROM event WHERE session_id = $1 AND seq > $2`
-	resetLast   = `UPDATE session SET last_seq = $2 WHERE id = $1`
-	listJournal = `SELECT session_id, seq, body FROM event WHERE session_id = $1 AND seq > $2 ORDER BY seq LIMIT $3`
+	dropEvents     = `DELETE FROM event WHERE session_id = $1 AND seq > $2`
+	resetLast      = `UPDATE session SET last_seq = $2 WHERE id = $1`
+	listJournal    = `SELECT session_id, seq, body FROM event WHERE session_id = $1 AND seq > $2 ORDER BY seq LIMIT $3`
 )
+
+// The statements that insert events, up to eight in one: each event of a commit in a statement of its own would be
+// most of what a commit costs.
+const (
+	eventRows1 = `INSERT INTO event (session_id, seq, id, type, at_us, body) VALUES ($1, $2, $3, $4, $5, $6)`
+	eventRows2 = eventRows1 + `, ($1, $7, $8, $9, $10, $11)`
+	eventRows3 = eventRows2 + `, ($1, $12, $13, $14, $15, $16)`
+	eventRows4 = eventRows3 + `, ($1, $17, $18, $19, $20, $21)`
+	eventRows5 = eventRows4 + `, ($1, $22, $23, $24, $25, $26)`
+	eventRows6 = eventRows5 + `, ($1, $27, $28, $29, $30, $31)`
+	eventRows7 = eventRows6 + `, ($1, $32, $33, $34, $35, $36)`
+	eventRows8 = eventRows7 + `, ($1, $37, $38, $39, $40, $41)`
+	eventsOnce = ` ON CONFLICT (id) DO NOTHING`
+
+	maxEventRows = 8
+)
+
+// insertEvents is the statement for n events, 1 to maxEventRows.
+func insertEvents(n int) string {
+	return [maxEventRows]string{
+		eventRows1 + eventsOnce, eventRows2 + eventsOnce, eventRows3 + eventsOnce, eventRows4 + eventsOnce,
+		eventRows5 + eventsOnce, eventRows6 + eventsOnce, eventRows7 + eventsOnce, eventRows8 + eventsOnce,
+	}[n-1]
+}
 
 // Events returns up to limit events of a session after seq, in order.
 func (tx *Tx) Events(session perdure.SessionID, after int64, limit int) ([]perdure.Event, error) {
@@ -33,33 +56,48 @@ func (tx *Tx) Append(session perdure.SessionID, events []perdure.Event) error {
 		return fmt.Errorf("append to session %s: %w", session, err)
 	}
 	before := last - int64(len(events))
-	for i, e := range events {
+	placed := slices.Clone(events)
+	for i := range placed {
+		e := &placed[i]
 		e.Seq, e.Session, e.At = before+1+int64(i), session, micro(e.At)
-		if err := tx.insertEvent(e); err != nil {
+	}
+	for some := range slices.Chunk(placed, maxEventRows) {
+		if err := tx.insertEvents(session, some); err != nil {
 			return fmt.Errorf("append to session %s: %w", session, tx.undoAppend(session, before, err))
 		}
 	}
-	for i := range events {
-		e := &events[i]
-		e.Seq, e.Session, e.At = before+1+int64(i), session, micro(e.At)
-	}
+	copy(events, placed)
 	tx.noteAppended(session)
 	return nil
 }
 
-func (tx *Tx) insertEvent(e perdure.Event) error {
-	body, err := perdure.EncodeEvent(e)
+// insertEvents adds up to maxEventRows events of one session.
+func (tx *Tx) insertEvents(session perdure.SessionID, events []perdure.Event) error {
+	args := make([]any, 1, 1+5*maxEventRows)
+	args[0] = session
+	for _, e := range events {
+		body, err := perdure.EncodeEvent(e)
+		if err != nil {
+			return err
+		}
+		args = append(args, e.Seq, e.ID, e.Type(), micros(e.At), body)
+	}
+	n, err := tx.exec(insertEvents(len(events)), args...)
 	if err != nil {
 		return err
 	}
-	n, err := tx.exec(insertEvent, e.Session, e.Seq, e.ID, e.Type(), micros(e.At), body)
-	if err != nil {
-		return err
-	}
-	if n == 0 {
-		return fmt.Errorf("%w: event %s exists", perdure.Conflict, e.ID)
+	if n < int64(len(events)) {
+		return fmt.Errorf("%w: %s", perdure.Conflict, tooMany(events))
 	}
 	return nil
+}
+
+// tooMany words a refusal: the store does not say which of the events it has already.
+func tooMany(events []perdure.Event) string {
+	if len(events) == 1 {
+		return fmt.Sprintf("event %s exists", events[0].ID)
+	}
+	return fmt.Sprintf("one of the events %s to %s exists", events[0].ID, events[len(events)-1].ID)
 }
 
 // undoAppend takes back what a refused Append wrote, so that the journal has no gap even if the caller

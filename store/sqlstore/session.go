@@ -19,9 +19,9 @@ const (
 	takeSession   = `UPDATE session SET epoch = epoch + 1, worker_id = $2, taken_seq = last_seq,
 		take_ups = CASE WHEN epoch > 0 AND last_seq = taken_seq THEN take_ups + 1 ELSE 0 END
 		WHERE id = $1 RETURNING ` + sessionColumns
-	selectEpoch    = `SELECT epoch FROM session WHERE id = $1`
+	selectFence    = `SELECT epoch, last_seq FROM session WHERE id = $1`
 	saveSession    = `UPDATE session SET title = $2, status = $3, updated_us = $4 WHERE id = $1`
-	releaseSession = `UPDATE session SET worker_id = '', taken_seq = last_seq WHERE id = $1`
+	releaseSession = `UPDATE session SET worker_id = '', taken_seq = last_seq WHERE id = $1 AND epoch = $2`
 	putSnapshot    = `INSERT INTO snapshot (session_id, seq, version, body) VALUES ($1, $2, $3, $4)
 		ON CONFLICT (session_id) DO UPDATE SET seq = excluded.seq, version = excluded.version, body = excluded.body`
 	selectSnapshot = `SELECT seq, version, body FROM snapshot WHERE session_id = $1`
@@ -70,16 +70,24 @@ func (tx *Tx) TakeSession(id perdure.SessionID, worker perdure.WorkerID) (store.
 	return s, nil
 }
 
-// LockSession locks the row and checks the fence.
-func (tx *Tx) LockSession(id perdure.SessionID, epoch int64) error {
-	stored, err := one(tx, number, selectEpoch+tx.dialect.RowLock, id)
-	if err == nil && stored != epoch {
-		err = fmt.Errorf("%w: epoch %d, the session is at %d", perdure.Lost, epoch, stored)
+// LockSession locks the row, checks the fence, and returns the seq of the last event.
+func (tx *Tx) LockSession(id perdure.SessionID, epoch int64) (int64, error) {
+	stored, err := one(tx, scanFence, selectFence+tx.dialect.RowLock, id)
+	if err == nil && stored.epoch != epoch {
+		err = fmt.Errorf("%w: epoch %d, the session is at %d", perdure.Lost, epoch, stored.epoch)
 	}
 	if err != nil {
-		return fmt.Errorf("lock session %s: %w", id, err)
+		return 0, fmt.Errorf("lock session %s: %w", id, err)
 	}
-	return nil
+	return stored.lastSeq, nil
+}
+
+// fence is what of a session's row a driver looks at before it writes.
+type fence struct{ epoch, lastSeq int64 }
+
+func scanFence(r row) (f fence, err error) {
+	err = r.Scan(&f.epoch, &f.lastSeq)
+	return f, err
 }
 
 // SaveSession writes title and status.
@@ -96,10 +104,11 @@ func (tx *Tx) SaveSession(id perdure.SessionID, title string, status perdure.Ses
 
 // ReleaseSession clears the driver under its epoch and notes the last seq as seen.
 func (tx *Tx) ReleaseSession(id perdure.SessionID, epoch int64) error {
-	if err := tx.LockSession(id, epoch); err != nil {
-		return fmt.Errorf("release: %w", err)
+	n, err := tx.exec(releaseSession, id, epoch)
+	if err == nil && n == 0 {
+		_, err = tx.LockSession(id, epoch) // says why
 	}
-	if _, err := tx.exec(releaseSession, id); err != nil {
+	if err != nil {
 		return fmt.Errorf("release session %s: %w", id, err)
 	}
 	return nil

@@ -65,7 +65,7 @@ func (w things) touch(tx store.Tx) error {
 	taken := w.claimed
 	taken.Token, taken.Executions = "taken", 2
 	steps := []func() error{
-		func() error { return tx.LockSession(w.session, 1) },
+		func() error { _, err := tx.LockSession(w.session, 1); return err },
 		func() error { return tx.Append(w.session, w.moreOfTheOld) },
 		func() error { return tx.SaveSession(w.session, "new title", perdure.SessionActive) },
 		func() error {

@@ -33,11 +33,11 @@ func journalLaws() []law {
 func seqsAreGapless(s *subject) {
 	id := s.session()
 
-	for n := 1; n <= 4; n++ {
+	for n := 1; n <= 20; n++ {
 		s.append(id, n)
 	}
 
-	s.checkSeqs(id, 10)
+	s.checkSeqs(id, 210)
 }
 
 // checkSeqs wants the journal of a session to be 1 to n, and its row to know.
@@ -212,6 +212,11 @@ func knownEventID(s *subject) {
 		}
 	}
 
+	for place := range 18 {
+		events := slices.Insert(s.events(17), place, known)
+		s.Logf("at place %d of 18", place)
+		s.refused(perdure.Conflict, func(tx store.Tx) error { return tx.Append(other, events) })
+	}
 	s.checkSeqs(one, 1)
 	s.checkSeqs(other, 0)
 }

@@ -18,6 +18,7 @@ func sessionLaws() []law {
 		{"take_counts_take_ups_without_an_event", takeCounts},
 		{"take_gives_every_taker_another_epoch", takeRace},
 		{"refuses_an_old_epoch", oldEpoch},
+		{"the_lock_tells_the_last_seq", lockTellsSeq},
 		{"release_clears_the_driver_and_notes_what_it_saw", releaseClears},
 		{"lists_newest_first", listNewestFirst},
 		{"lists_what_is_driven", listUnrested},
@@ -93,7 +94,7 @@ func unknownSession(s *subject) {
 
 	s.unknown(func(r store.Reader) error { _, err := r.Session(id); return err })
 	s.refused(perdure.NotFound, func(tx store.Tx) error { _, err := tx.TakeSession(id, "worker_1"); return err })
-	s.refused(perdure.NotFound, func(tx store.Tx) error { return tx.LockSession(id, 0) })
+	s.refused(perdure.NotFound, func(tx store.Tx) error { _, err := tx.LockSession(id, 0); return err })
 	s.refused(perdure.NotFound, func(tx store.Tx) error { return tx.ReleaseSession(id, 0) })
 	s.refused(perdure.NotFound, func(tx store.Tx) error { return tx.SaveSession(id, "title", perdure.SessionIdle) })
 }
@@ -164,13 +165,33 @@ func oldEpoch(s *subject) {
 	want := s.row(id)
 
 	for _, epoch := range []int64{0, 1, 3, -1} {
-		s.refused(perdure.Lost, func(tx store.Tx) error { return tx.LockSession(id, epoch) })
+		s.refused(perdure.Lost, func(tx store.Tx) error { _, err := tx.LockSession(id, epoch); return err })
 		s.refused(perdure.Lost, func(tx store.Tx) error { return tx.ReleaseSession(id, epoch) })
 	}
 
 	s.same("row", s.row(id), want)
-	s.write(func(tx store.Tx) error { return tx.LockSession(id, 2) })
+	s.write(func(tx store.Tx) error { _, err := tx.LockSession(id, 2); return err })
 	s.same("row after the lock", s.row(id), want)
+}
+
+func lockTellsSeq(s *subject) {
+	id := s.session()
+	s.take(id, mint[perdure.WorkerID](s))
+
+	for n := range int64(4) {
+		var before, after int64
+		s.write(func(tx store.Tx) (err error) {
+			if before, err = tx.LockSession(id, 1); err != nil {
+				return err
+			}
+			if err := tx.Append(id, s.events(2)); err != nil {
+				return err
+			}
+			after, err = tx.LockSession(id, 1)
+			return err
+		})
+		s.same("last seq before and after", []int64{before, after}, []int64{2 * n, 2*n + 2})
+	}
 }
 
 func releaseClears(s *subject) {
