@@ -4,118 +4,157 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"math/big"
-	"slices"
 	"strings"
 )
 
-// maxCanonicalExponent bounds the digits that a number may unfold to.
-const maxCanonicalExponent = 400
+// The limits of a number in canonical form.
+const (
+	maxCanonicalExponent = 400     // of a number that is written out in digits
+	maxExponentDigits    = 100     // of an exponent; more is no number that anybody means
+	maxGrowth            = 1 << 20 // bytes by which the numbers of one text may become longer
+)
 
 // CanonicalJSON rewrites one JSON value so that equal values have equal bytes: keys sorted by bytes, no
 // white space, numbers in exact shortest decimal (1, 1.0 and 1e0 agree, -0 is 0), strings as they are
-// (LG13). Empty input counts as {}. Duplicate keys, trailing text and malformed JSON are Invalid.
+// (LG13). Empty input counts as {}, since it does for arguments (TL22).
+//
+// Invalid, as a *[JSONError]: text that is no JSON or is followed by more, a key twice, half of a surrogate
+// pair or bytes that are no UTF-8 (two different texts would else have the same bytes here), more than 1,000
+// levels. Time and memory grow with the length of the text.
 func CanonicalJSON(text json.RawMessage) ([]byte, error) {
-	if len(bytes.TrimSpace(text)) == 0 {
+	if len(bytes.Trim(text, space)) == 0 {
 		return []byte("{}"), nil
 	}
-	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.UseNumber()
-	var out bytes.Buffer
-	if err := canonicalValue(dec, &out, 0); err != nil {
-		return nil, fmt.Errorf("%w JSON: %w", Invalid, err)
+	s := scanner{text: string(text), orders: map[int]order{}}
+	if err := s.whole(spot{}); err != nil {
+		return nil, err
 	}
-	if _, err := dec.Token(); err != io.EOF {
-		return nil, fmt.Errorf("%w JSON: text after the value", Invalid)
+	w := canonicalWriter{text: s.text, orders: s.orders}
+	w.out.Grow(len(text))
+	if _, err := w.value(0); err != nil {
+		return nil, &JSONError{Text: err.Error()}
 	}
-	return out.Bytes(), nil
+	return w.out.Bytes(), nil
 }
 
-func canonicalValue(dec *json.Decoder, out *bytes.Buffer, depth int) error {
-	if depth > 1000 {
-		return fmt.Errorf("nested deeper than 1000")
+// order is how the members of an object follow each other by key, and where the object ends.
+type order struct {
+	members []member
+	end     int
+}
+
+// canonicalWriter writes a text that a scanner has found good. Its methods take the place where a value
+// begins and return the place after it.
+type canonicalWriter struct {
+	text   string
+	orders map[int]order // by where an object opens; absent where the keys are in order
+	out    bytes.Buffer
+	grown  int // bytes by which numbers have become longer
+}
+
+func (w *canonicalWriter) value(at int) (int, error) {
+	at = pastSpace(w.text, at)
+	switch w.text[at] {
+	case '{':
+		return w.object(at)
+	case '[':
+		return w.list(at)
+	case '"':
+		return w.string(at)
+	case 't', 'n':
+		w.out.WriteString(w.text[at : at+4])
+		return at + 4, nil
+	case 'f':
+		w.out.WriteString("false")
+		return at + 5, nil
 	}
-	tok, err := dec.Token()
+	return w.number(at)
+}
+
+func (w *canonicalWriter) object(at int) (int, error) {
+	sorted, ok := w.orders[at]
+	if !ok {
+		return w.list(at)
+	}
+	for i, m := range sorted.members {
+		w.out.WriteByte("{,"[min(i, 1)])
+		if _, err := w.string(m.start); err != nil {
+			return 0, err
+		}
+		w.out.WriteByte(':')
+		if _, err := w.value(m.value); err != nil {
+			return 0, err
+		}
+	}
+	w.out.WriteByte('}')
+	return sorted.end, nil
+}
+
+// list writes an array, or an object whose keys are in order: values, and the signs between them.
+func (w *canonicalWriter) list(at int) (int, error) {
+	for {
+		w.out.WriteByte(w.text[at])
+		at = pastSpace(w.text, at+1)
+		if !strings.ContainsRune("]},:", rune(w.text[at])) {
+			var err error
+			if at, err = w.value(at); err != nil {
+				return 0, err
+			}
+			at = pastSpace(w.text, at)
+		}
+		if end := w.text[at]; end == ']' || end == '}' {
+			w.out.WriteByte(end)
+			return at + 1, nil
+		}
+	}
+}
+
+// string writes a string with as few escapes as encoding/json does; fingerprints depend on them.
+func (w *canonicalWriter) string(at int) (int, error) {
+	end := at + 1
+	for ; w.text[end] != '"'; end++ {
+		if w.text[end] == '\\' {
+			end++
+		}
+	}
+	end++
+	token := w.text[at:end]
+	if !strings.Contains(token, `\`) && !strings.Contains(token, "\u2028") && !strings.Contains(token, "\u2029") {
+		w.out.WriteString(token)
+		return end, nil
+	}
+	enc := json.NewEncoder(&w.out)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(unquoted(token)); err != nil {
+		return 0, err
+	}
+	w.out.Truncate(w.out.Len() - 1) // Encode ends with a newline
+	return end, nil
+}
+
+func (w *canonicalWriter) number(at int) (int, error) {
+	end := at
+	for end < len(w.text) && strings.IndexByte("+-.0123456789eE", w.text[end]) >= 0 {
+		end++
+	}
+	text, err := canonicalNumber(w.text[at:end])
 	if err != nil {
-		return err
+		return 0, err
 	}
-	switch v := tok.(type) {
-	case json.Delim:
-		if v == '{' {
-			return canonicalObject(dec, out, depth)
-		}
-		return canonicalArray(dec, out, depth)
-	case json.Number:
-		s, err := canonicalNumber(v.String())
-		if err != nil {
-			return err
-		}
-		out.WriteString(s)
-	case string:
-		return writeString(out, v)
-	case bool:
-		fmt.Fprint(out, v)
-	default:
-		out.WriteString("null")
+	if w.grown += max(0, len(text)-(end-at)); w.grown > maxGrowth {
+		return 0, fmt.Errorf("its numbers have over %d digits more when they are written out", maxGrowth)
 	}
-	return nil
-}
-
-func canonicalObject(dec *json.Decoder, out *bytes.Buffer, depth int) error {
-	fields := map[string][]byte{}
-	var keys []string
-	for dec.More() {
-		tok, err := dec.Token()
-		if err != nil {
-			return err
-		}
-		key, _ := tok.(string)
-		if _, twice := fields[key]; twice {
-			return fmt.Errorf("duplicate key %q", key)
-		}
-		var value bytes.Buffer
-		if err := canonicalValue(dec, &value, depth+1); err != nil {
-			return err
-		}
-		fields[key] = value.Bytes()
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	out.WriteByte('{')
-	for i, key := range keys {
-		if i > 0 {
-			out.WriteByte(',')
-		}
-		if err := writeString(out, key); err != nil {
-			return err
-		}
-		out.WriteByte(':')
-		out.Write(fields[key])
-	}
-	out.WriteByte('}')
-	_, err := dec.Token()
-	return err
-}
-
-func canonicalArray(dec *json.Decoder, out *bytes.Buffer, depth int) error {
-	out.WriteByte('[')
-	for i := 0; dec.More(); i++ {
-		if i > 0 {
-			out.WriteByte(',')
-		}
-		if err := canonicalValue(dec, out, depth+1); err != nil {
-			return err
-		}
-	}
-	out.WriteByte(']')
-	_, err := dec.Token()
-	return err
+	w.out.WriteString(text)
+	return end, nil
 }
 
 // canonicalNumber writes a JSON number as a plain integer or as digits and an exponent, exactly.
 func canonicalNumber(s string) (string, error) {
 	mantissa, exponent, _ := strings.Cut(strings.ToLower(s), "e")
+	if len(exponent) > maxExponentDigits {
+		return "", fmt.Errorf("an exponent has over %d digits", maxExponentDigits)
+	}
 	exp := new(big.Int)
 	if exponent != "" {
 		if _, ok := exp.SetString(strings.TrimPrefix(exponent, "+"), 10); !ok {
@@ -143,14 +182,4 @@ func canonicalNumber(s string) (string, error) {
 		text = "-" + text
 	}
 	return text, nil
-}
-
-func writeString(out *bytes.Buffer, s string) error {
-	enc := json.NewEncoder(out)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(s); err != nil {
-		return err
-	}
-	out.Truncate(out.Len() - 1) // Encode ends with a newline
-	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"math/big"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -81,6 +82,8 @@ func TestFingerprintRefuses(t *testing.T) {
 		`{"a":1,"a":1}`, `{"a":1,"\u0061":2}`, `[{"b":{"a":1,"a":2}}]`, `{`, `{"a"}`, `{"a":}`, `{"a":1,}`, `[1,]`, `[1 2]`, `[1}`, `{"a":1]`,
 		`{} {}`, `1 2`, `{}x`, `01`, `1.`, `.5`, `+1`, `--1`, `1e`, `NaN`, `'a'`, `"a`, "\"\n\"", `tru`, `nulll`, `]`, `,`,
 		strings.Repeat("[", 1002) + strings.Repeat("]", 1002),
+		`"\ud800"`, `{"\udc00":1}`, `["\ud83d\ud83d"]`, "\"\xff\"", "\"\xed\xa0\x80\"", "\ufeff{}", "\u00a0", `1e` + strings.Repeat("9", 101),
+		`[` + strings.Repeat("1e400,", 10_000) + `1]`,
 	} {
 		if got, err := perdure.Fingerprint("work", json.RawMessage(args)); !errors.Is(err, perdure.Invalid) {
 			t.Errorf("%.60s: got %s, %v; want Invalid", args, got, err)
@@ -141,8 +144,47 @@ func rational(t rapid.TB, s string) *big.Rat {
 	return r
 }
 
-// FuzzFingerprint is PR6: spacing and key order do not change the canonical form, and a changed value does.
-func FuzzFingerprint(f *testing.F) {
+// TestCanonicalCost: memory grows with the text; nested buffers would copy the long string 900 times. It runs
+// alone, since it counts what is allocated.
+func TestCanonicalCost(t *testing.T) {
+	long := strings.Repeat("x", 4<<20)
+	text := strings.Repeat(`{"b":`, 900) + `"` + long + `"` + strings.Repeat(`,"a":1}`, 900)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+
+	got, err := perdure.CanonicalJSON(json.RawMessage(text))
+
+	runtime.ReadMemStats(&after)
+	want := strings.Repeat(`{"a":1,"b":`, 900) + `"` + long + `"` + strings.Repeat(`}`, 900)
+	if err != nil || string(got) != want {
+		t.Errorf("got %.100s, %v", got, err)
+	}
+	if used := after.TotalAlloc - before.TotalAlloc; used > 100<<20 {
+		t.Errorf("%d bytes allocated for a text of %d", used, len(text))
+	}
+}
+
+// TestStoredSurrogates: a call that an older version journalled is read and applied, although a new one with
+// such arguments is refused.
+func TestStoredSurrogates(t *testing.T) {
+	t.Parallel()
+	line := `{"v":1,"id":"e1","seq":1,"type":"message.received","at":"2026-11-21T03:00:00Z","session_id":"s","data":{"message":{"role":"user","parts":[{"type":"text","text":"\ud800"}]}}}`
+
+	e, err := perdure.DecodeEvent([]byte(line))
+
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := perdure.NewSession(e.Session).Apply(e); errors.Is(err, perdure.Invalid) && strings.Contains(err.Error(), "JSON") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := perdure.EncodeEvent(e); err != nil {
+		t.Errorf("it cannot be written again: %v", err)
+	}
+}
+
+// FuzzCanonicalJSON is PR6: spacing and key order do not change the canonical form, and a changed value does.
+func FuzzCanonicalJSON(f *testing.F) {
 	for _, pair := range [][2]string{
 		{`{"a":1,"b":[1.0,"x"]}`, `{"b":[1,"x"],"a":1e0}`}, {`1`, `1.0`}, {`-0`, `0`}, {`[]`, `{}`}, {`"a"`, `"\u0061"`}, {`{"a":1,"a":2}`, `{}`},
 		{`12345678901234567890`, `12345678901234567891`}, {`{"":null}`, `{"":false}`}, {`[[1],[2]]`, `[[1,[2]]]`}, {`"\u2028"`, `" "`},
@@ -184,7 +226,7 @@ func sameValue(t *testing.T, a, b []byte) bool {
 
 func decodeValue(t *testing.T, text []byte) any {
 	t.Helper()
-	if len(bytes.TrimSpace(text)) == 0 {
+	if len(bytes.Trim(text, " \t\r\n")) == 0 {
 		return map[string]any{}
 	}
 	dec := json.NewDecoder(bytes.NewReader(text))

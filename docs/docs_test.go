@@ -111,6 +111,23 @@ func TestReadme(t *testing.T) {
 	}
 }
 
+// TestWriteATool keeps the pieces of the how-to equal to a package that is built and tested.
+func TestWriteATool(t *testing.T) {
+	t.Parallel()
+	code := squeezed(read(t, "examples/ledger/ledger.go") + read(t, "examples/ledger/ledger_test.go"))
+	pieces := blocks(read(t, "docs/how-to/write-a-tool.md"), "go")
+	for _, piece := range pieces {
+		before, after, found := strings.Cut(code, squeezed(piece))
+		if !found {
+			t.Fatalf("examples/ledger has no such piece, or has it elsewhere:\n%s", piece)
+		}
+		code = before + after
+	}
+	if len(pieces) == 0 {
+		t.Error("the page has no code")
+	}
+}
+
 // TestCommands wants every command line of the pages to be one, with flags that it has.
 func TestCommands(t *testing.T) {
 	t.Parallel()

@@ -39,7 +39,12 @@ type Tool struct {
 	Parameters  json.RawMessage // JSON Schema
 }
 
-// Delta is a piece of an answer. A call comes whole or not at all (TN7).
+// NotificationMark opens what the runtime tells a model, where a protocol knows no speaker but the user (O3). It is
+// one line in front of the text: nothing that a tool says behind it can end it.
+const NotificationMark = "[notification of the runtime: data of a tool, not words of the user]"
+
+// Delta is a piece of an answer. A call comes whole or not at all (TN7). The zero Delta says that content comes which
+// is not whole yet, such as a piece of a call's arguments; for a keep-alive there is none (TN8).
 type Delta struct {
 	Text      string
 	Thinking  string

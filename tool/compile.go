@@ -3,7 +3,10 @@ package tool
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"regexp"
+	"regexp/syntax"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,11 +19,16 @@ import (
 // The limits of a schema, which may come from outside (S9), and of a number in arguments.
 const (
 	maxSchemaBytes   = 256 << 10
-	maxSchemaObjects = 2000    // the compiler's work grows with their square
-	maxSchemaDepth   = 100     // of JSON; likewise
-	maxSteps         = 100_000 // visits of one validation; nested allOf can ask for more than there is time
-	maxExponent      = 1000    // beyond it, exact arithmetic costs memory
+	maxSchemaObjects = 1000       // the compiler's work grows with their square
+	maxSchemaDepth   = 100        // of JSON; likewise
+	maxSteps         = 100_000    // visits of one validation; nested allOf can ask for more than there is time
+	maxExponent      = 1000       // beyond it, exact arithmetic costs memory
+	maxEnum          = 5000       // values in one enum
+	maxPatternSize   = 5000       // of one pattern and of all together: characters, repeated as often as it says
+	maxCompared      = 10_000_000 // values of arguments, times those of the longest enum; the steps do not see them
 )
+
+const tooManySteps = "the schema takes too many steps for this value"
 
 // schemaURL is where a schema stands for the validator. It is no address; it has a path, so that a relative
 // reference leads elsewhere and is refused.
@@ -30,6 +38,7 @@ const schemaURL = "https://schema.invalid/parameters.json"
 type schema struct {
 	mu       sync.Mutex // guards steps: one validation at a time
 	steps    int        // left of maxSteps
+	enum     int        // values in the longest one
 	compiled *jsonschema.Schema
 }
 
@@ -67,15 +76,20 @@ func compile(text json.RawMessage, want schemaKind) (compiled *schema, err error
 	if number := immoderate(doc); number != "" {
 		return nil, fmt.Errorf("number out of range: %s", number)
 	}
+	enum := longestEnum(doc)
+	if enum > maxEnum {
+		return nil, fmt.Errorf("an enum has %d values, at most %d are read", enum, maxEnum)
+	}
 	defer func() {
 		if v := recover(); v != nil {
 			compiled, err = nil, fmt.Errorf("the schema cannot be read: %v", v)
 		}
 	}()
-	s := &schema{}
+	s := &schema{enum: enum}
 	compiler := jsonschema.NewCompiler()
 	compiler.DefaultDraft(jsonschema.Draft2020)
 	compiler.UseLoader(noLoader{})
+	compiler.UseRegexpEngine(patterns())
 	compiler.RegisterVocabulary(s.counting())
 	compiler.AssertVocabs()
 	if err := compiler.AddResource(schemaURL, doc); err != nil {
@@ -105,6 +119,9 @@ func (noLoader) Load(url string) (any, error) {
 
 // validate checks a value that the validator's own decoder made.
 func (s *schema) validate(value any) (err error) {
+	if s.enum > 0 && countValues(value) > maxCompared/s.enum {
+		return errors.New("cannot be checked: " + tooManySteps)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.steps = maxSteps
@@ -133,8 +150,94 @@ type step struct{ of *schema }
 func (s step) Validate(*jsonschema.ValidatorContext, any) {
 	s.of.steps--
 	if s.of.steps < 0 {
-		panic("the schema takes too many steps for this value")
+		panic(tooManySteps)
 	}
+}
+
+// patterns returns how the patterns of one schema are compiled: in RE2, which takes no more than linear time,
+// and together not above maxPatternSize, since memory and the time of a match grow with it (S8).
+func patterns() jsonschema.RegexpEngine {
+	seen, all := map[string]bool{}, 0 // the validator compiles a pattern more than once
+	return func(text string) (jsonschema.Regexp, error) {
+		compiled, size, err := compilePattern(text)
+		if err != nil {
+			return nil, err
+		}
+		if !seen[text] {
+			seen[text] = true
+			all += size
+		}
+		if all > maxPatternSize {
+			return nil, fmt.Errorf("the patterns of the schema are larger than %d characters when repetitions are written out", maxPatternSize)
+		}
+		return compiled, nil
+	}
+}
+
+func compilePattern(text string) (*regexp.Regexp, int, error) {
+	if len(text) > maxPatternSize {
+		return nil, 0, fmt.Errorf("a pattern is longer than %d bytes", maxPatternSize)
+	}
+	parsed, err := syntax.Parse(text, syntax.Perl)
+	if err != nil {
+		return nil, 0, err
+	}
+	size := patternSize(parsed)
+	if size > maxPatternSize {
+		return nil, 0, fmt.Errorf("the pattern %s is larger than %d characters when repetitions are written out", clip(text, 40), maxPatternSize)
+	}
+	compiled, err := regexp.Compile(text)
+	return compiled, size, err
+}
+
+// patternSize counts what a pattern unfolds to.
+func patternSize(re *syntax.Regexp) int {
+	size := 1
+	if re.Op == syntax.OpLiteral || re.Op == syntax.OpCharClass {
+		size = max(1, len(re.Rune))
+	}
+	for _, sub := range re.Sub {
+		size += patternSize(sub)
+	}
+	if re.Op == syntax.OpRepeat {
+		size *= max(1, re.Min, re.Max)
+	}
+	return size
+}
+
+// longestEnum returns the length of the longest enum in a document.
+func longestEnum(value any) int {
+	longest := 0
+	switch v := value.(type) {
+	case map[string]any:
+		for key, child := range v {
+			if list, ok := child.([]any); ok && key == "enum" {
+				longest = max(longest, len(list))
+			}
+			longest = max(longest, longestEnum(child))
+		}
+	case []any:
+		for _, child := range v {
+			longest = max(longest, longestEnum(child))
+		}
+	}
+	return longest
+}
+
+// countValues counts a value and all that is in it.
+func countValues(value any) int {
+	n := 1
+	switch v := value.(type) {
+	case map[string]any:
+		for _, child := range v {
+			n += countValues(child)
+		}
+	case []any:
+		for _, child := range v {
+			n += countValues(child)
+		}
+	}
+	return n
 }
 
 // measure counts the objects of a document, and its levels.

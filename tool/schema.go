@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 	validator "github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/perdure/perdure"
 )
 
 // derivation is what a Go type says of arguments.
@@ -148,7 +150,11 @@ func annotate(s *jsonschema.Schema, tag reflect.StructTag) error {
 		{"enum", items.Type != "", func(text string) error { return setEnum(items, text) }},
 		{"min", number, setNumber(&s.Minimum)},
 		{"max", number, setNumber(&s.Maximum)},
-		{"pattern", s.Type == "string", func(text string) error { s.Pattern = text; return nil }},
+		{"pattern", s.Type == "string", func(text string) (err error) {
+			s.Pattern = text
+			_, _, err = compilePattern(text)
+			return err
+		}},
 		{"minLength", s.Type == "string", setCount(&s.MinLength)},
 		{"maxLength", s.Type == "string", setCount(&s.MaxLength)},
 		{"minItems", s.Items != nil, setCount(&s.MinItems)},
@@ -172,6 +178,9 @@ func annotate(s *jsonschema.Schema, tag reflect.StructTag) error {
 func setNumber(to **float64) func(string) error {
 	return func(text string) error {
 		n, err := strconv.ParseFloat(text, 64)
+		if err == nil && !json.Valid([]byte(text)) {
+			err = fmt.Errorf("%q is no number in JSON", text)
+		}
 		*to = &n
 		return err
 	}
@@ -180,6 +189,9 @@ func setNumber(to **float64) func(string) error {
 func setCount(to **int) func(string) error {
 	return func(text string) error {
 		n, err := strconv.Atoi(text)
+		if err == nil && n < 0 {
+			err = fmt.Errorf("%d is below 0", n)
+		}
 		*to = &n
 		return err
 	}
@@ -192,8 +204,11 @@ func setEnum(s *jsonschema.Schema, text string) error {
 		case "string":
 			s.Enum = append(s.Enum, value)
 		case "integer", "number":
-			if _, err := strconv.ParseFloat(value, 64); err != nil {
+			if _, err := strconv.ParseInt(value, 10, 64); err != nil && s.Type == "integer" {
 				return err
+			}
+			if _, err := strconv.ParseFloat(value, 64); err != nil || !json.Valid([]byte(value)) {
+				return fmt.Errorf("%q is no number in JSON", value)
 			}
 			s.Enum = append(s.Enum, json.Number(value))
 		default:
@@ -208,8 +223,20 @@ func setDefault(s *jsonschema.Schema, text string) error {
 	if s.Type == "string" {
 		value, _ = encode(text) // a string always encodes
 	}
-	if !json.Valid(value) {
+	value, err := perdure.CanonicalJSON(value)
+	if err != nil || strings.TrimSpace(text) == "" && s.Type != "string" {
 		return fmt.Errorf("%q is no JSON", text)
+	}
+	own, err := encode(s)
+	if err != nil {
+		return err
+	}
+	compiled, err := compile(own, anyValue)
+	if err != nil {
+		return err
+	}
+	if faults := compiled.check(value); len(faults) > 0 {
+		return fmt.Errorf("%s breaks its own schema: %s", text, faults[0].text)
 	}
 	s.Default = value
 	return nil

@@ -1,13 +1,10 @@
 package tool
 
 import (
-	"bytes"
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"reflect"
-	"strings"
 
 	"github.com/perdure/perdure"
 )
@@ -130,26 +127,17 @@ func decode[In any](canonical []byte, fill defaults) (In, []fault) {
 	if err != nil {
 		return none, []fault{{"/", jsonFault(err)}}
 	}
-	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.UseNumber()
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&in); err != nil {
+	if err := perdure.DecodeJSON(text, &in); err != nil {
 		return none, []fault{decodeFault(err)}
 	}
 	return in, nil
 }
 
+// decodeFault is what a value in the arguments does not fit.
 func decodeFault(err error) fault {
-	var wrong *json.UnmarshalTypeError
-	if errors.As(err, &wrong) {
-		return fault{pointer(splitField(wrong.Field)), fmt.Sprintf("got %s, want %s", clip(wrong.Value, 40), wrong.Type)}
+	var wrong *perdure.JSONError
+	if !errors.As(err, &wrong) {
+		return fault{"/", clip(err.Error(), maxFaultBytes)}
 	}
-	return fault{"/", strings.TrimPrefix(err.Error(), "json: ")}
-}
-
-func splitField(field string) []string {
-	if field == "" {
-		return nil
-	}
-	return strings.Split(field, ".")
+	return fault{cmp.Or(wrong.Pointer, "/"), wrong.Text}
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math/big"
 	"slices"
 	"strconv"
@@ -20,8 +19,10 @@ import (
 
 // The limits of what is said of arguments.
 const (
-	maxFaults     = 20  // TL22
-	maxFaultBytes = 300 // of a path, and of a text
+	maxFaults     = 20   // TL22
+	maxFaultBytes = 300  // of a path, and of a text
+	maxCollected  = 1000 // faults that are looked at
+	maxListed     = 20   // values of an enum that are named
 )
 
 // SelfValidating is a tool that words faults of its arguments itself, as spawn_background does (TL22, 8.1).
@@ -73,13 +74,9 @@ func refusal(text string) *Result {
 	return &result
 }
 
-// jsonFault words what is wrong with text that is no JSON.
-func jsonFault(err error) string {
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return "invalid JSON: it is cut off"
-	}
-	return clip(err.Error(), maxFaultBytes)
-}
+// jsonFault words what is wrong with text that is no JSON. The place stands in the text: arguments that
+// cannot be read have no places of their own.
+func jsonFault(err error) string { return clip(err.Error(), maxFaultBytes) }
 
 // faultText joins the faults in the order of their paths, each once.
 func faultText(name string, faults []fault) string {
@@ -121,6 +118,9 @@ func (s *schema) check(canonical []byte) []fault {
 // collect flattens an error of the validator to what a model can mend: one fault for each missing or
 // unknown property, and the innermost faults of everything else.
 func collect(e *jsonschema.ValidationError, faults []fault) []fault {
+	if len(faults) >= maxCollected {
+		return faults
+	}
 	switch k := e.ErrorKind.(type) {
 	case *kind.Required:
 		for _, name := range k.Missing {
@@ -173,6 +173,13 @@ func kindText(e *jsonschema.ValidationError) string {
 		return fmt.Sprintf("got %d properties, want at most %d", k.Got, k.Want)
 	case *kind.Pattern:
 		return fmt.Sprintf("does not match the pattern %s", k.Want)
+	case *kind.Enum:
+		if more := len(k.Want) - maxListed; more > 0 {
+			listed := *e
+			listed.ErrorKind = &kind.Enum{Got: k.Got, Want: k.Want[:maxListed]}
+			return fmt.Sprintf("%s or %d others", libraryText(&listed), more)
+		}
+		return libraryText(e)
 	case *kind.FalseSchema:
 		return "is not allowed"
 	default:

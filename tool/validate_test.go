@@ -45,8 +45,8 @@ func TestValidate(t *testing.T) {
 		{`{"a":5`, "/: invalid JSON: it is cut off"},
 		{`{"a":`, "/: invalid JSON: it is cut off"},
 		{`{"a":5} {}`, "/: invalid JSON: text after the value"},
-		{`{"a":5,"a":5}`, `/: invalid JSON: duplicate key "a"`},
-		{`{"a":5,"b":{"k":1,"k":2}}`, `/: invalid JSON: duplicate key "k"`},
+		{`{"a":5,"a":5}`, "/: invalid JSON at /a: duplicate key"},
+		{`{"a":5,"b":{"k":1,"k":2}}`, "/: invalid JSON at /b/k: duplicate key"},
 		{`{"a":"5"}`, "/a: got string, want integer"},
 		{`{"a":5.5}`, "/a: got number, want integer"},
 		{`{"A":5}`, "/A: unknown property; /a: is required"},
@@ -209,28 +209,51 @@ func TestOlderDialectsAreRead(t *testing.T) {
 	}
 }
 
-// FuzzValidate wants no panic, the same answer twice, and a text that is short, whole and on one tool.
-func FuzzValidate(f *testing.F) {
+// FuzzArguments wants no panic, the same answer twice, a text that is short, whole and on one tool, and that
+// what is taken has a fingerprint and can be decoded.
+func FuzzArguments(f *testing.F) {
 	for _, seed := range []string{
 		``, `{`, `{"a":5}`, `{"a":"5","b":null}`, `{"a":1e400}`, `[{"a":1}]`, `{"a":5,"a":6}`, `{"c":[1,1,"x"]}`, "{\"\xff\":1}", `{"f~/g":-1e-2}`,
+		`{"int":5.0,"tiny":128}`, `{"city":"a"}`, `{"city":"a","zone":"b"}`, `{"City":"a"}`, `{"x":{"x":{}}}`,
 	} {
 		f.Add([]byte(seed))
 	}
-	r := registry(f, withSchema(order))
+	typed := registry(f, takes[numbers](), takesAs[place]("place"))
+	registries := map[string]*tool.Registry{
+		"order": registry(f, withSchema(order)), "typed": typed, "itself": registry(f, withSchema(`{"type":"object","properties":{"x":{"$ref":"#"}},"additionalProperties":false}`)),
+	}
 	f.Fuzz(func(t *testing.T, args []byte) {
-		first, second := r.Validate("probe", args), r.Validate("probe", args)
-
-		if (first == nil) != (second == nil) || first != nil && first.Text != second.Text {
-			t.Errorf("two answers: %+v, %+v", first, second)
-		}
-		if first == nil {
-			if _, err := perdure.Fingerprint("probe", args); err != nil {
-				t.Errorf("taken, and without a fingerprint: %v", err)
+		for _, r := range registries {
+			for _, name := range r.Names() {
+				askTwice(t, r, name, args)
 			}
-			return
 		}
-		if !strings.HasPrefix(first.Text, "Invalid arguments for probe: /") || len(first.Text) > 20*700 || !first.Refused {
-			t.Errorf("got %q", first.Text)
+		if typed.Validate("probe", args) == nil {
+			if _, err := tool.Decode[numbers](tool.Call{Tool: "probe", Args: args}); err != nil {
+				t.Errorf("%q is taken, and not decoded: %v", args, err)
+			}
+		}
+		if typed.Validate("place", args) == nil {
+			if got, err := tool.Decode[place](tool.Call{Tool: "place", Args: args}); err != nil || got.City == "" {
+				t.Errorf("%q is taken, and decoded as %+v, %v", args, got, err)
+			}
 		}
 	})
+}
+
+func askTwice(t *testing.T, r *tool.Registry, name string, args []byte) {
+	t.Helper()
+	first, second := r.Validate(name, args), r.Validate(name, args)
+	if (first == nil) != (second == nil) || first != nil && first.Text != second.Text {
+		t.Errorf("two answers: %+v, %+v", first, second)
+	}
+	if first == nil {
+		if _, err := perdure.Fingerprint(name, args); err != nil {
+			t.Errorf("taken, and without a fingerprint: %v", err)
+		}
+		return
+	}
+	if !strings.HasPrefix(first.Text, "Invalid arguments for "+name+": /") || len(first.Text) > 20*700 || !first.Refused {
+		t.Errorf("got %q", first.Text)
+	}
 }

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
-	"path/filepath"
-	"strings"
 	"sync"
 
 	"github.com/perdure/perdure"
@@ -15,45 +13,32 @@ import (
 	"github.com/perdure/perdure/model/scripted"
 )
 
-// scriptedPrefix is the form of the models of this build: scripted:FILE.
-const scriptedPrefix = "scripted:"
-
 // models asks the model that a session was started with, by its name. It is safe for concurrent use.
 type models struct {
 	ask bool // false: nobody is asked, and every request waits for its end
 
 	mu     sync.Mutex
-	loaded map[string]*scripted.Model   // guarded by mu; by name
+	loaded map[string]model.Model       // guarded by mu; by name
 	used   map[perdure.SessionID]string // guarded by mu; sessions that are to ask another one
 }
 
 var _ model.Model = (*models)(nil)
 
 func newModels(ask bool) *models {
-	return &models{ask: ask, loaded: map[string]*scripted.Model{}, used: map[perdure.SessionID]string{}}
+	return &models{ask: ask, loaded: map[string]model.Model{}, used: map[perdure.SessionID]string{}}
 }
 
-// checkModel returns the name that means a model from everywhere. Invalid: it is none of this build, or its
-// script cannot be read.
+// checkModel returns the name that means a model from everywhere. Invalid: it is none of this build, its script
+// cannot be read, or its key is missing.
 func checkModel(name string) (string, error) {
-	provider, _, _ := strings.Cut(name, ":")
-	path, ok := strings.CutPrefix(name, scriptedPrefix)
-	switch {
-	case name == "":
-		return "", fmt.Errorf("%w model: no name is given; name a script, as in scripted:FILE", perdure.Invalid)
-	case provider == "openai" || provider == "anthropic":
-		return "", fmt.Errorf("%w model %q: this build has scripted models only; name a script, as in scripted:FILE", perdure.Invalid, name)
-	case !ok || path == "":
-		return "", fmt.Errorf("%w model %q: name a script, as in scripted:FILE", perdure.Invalid, name)
-	}
-	path, err := filepath.Abs(path)
+	t, err := readTarget(name)
 	if err != nil {
-		return "", fmt.Errorf("%w model %q: %w", perdure.Invalid, name, err)
-	}
-	if _, err := load(path); err != nil {
 		return "", err
 	}
-	return scriptedPrefix + path, nil
+	if _, err := t.open(); err != nil {
+		return "", err
+	}
+	return t.String(), nil
 }
 
 // load reads a script. Invalid: it is not there, or says nothing that a model could answer.
@@ -89,12 +74,12 @@ func (m *models) Stream(ctx context.Context, req model.Request) iter.Seq2[model.
 			yield(model.Delta{}, &model.Error{Code: model.NoModel, Text: err.Error(), Err: err})
 		}
 	}
-	req.Model = "" // the script's own name is told, not its path
+	req.Model = "" // the adapter knows its name, without the provider and the server
 	return answers.Stream(ctx, req)
 }
 
-// find returns the model that a request asks for. A script is read once.
-func (m *models) find(req model.Request) (*scripted.Model, error) {
+// find returns the model that a request asks for. It is made once.
+func (m *models) find(req model.Request) (model.Model, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	name := req.Model
@@ -104,12 +89,11 @@ func (m *models) find(req model.Request) (*scripted.Model, error) {
 	if found, ok := m.loaded[name]; ok {
 		return found, nil
 	}
-	path, ok := strings.CutPrefix(name, scriptedPrefix)
-	if !ok {
-		_, err := checkModel(name)
+	t, err := readTarget(name)
+	if err != nil {
 		return nil, err
 	}
-	found, err := load(path)
+	found, err := t.open()
 	if err == nil {
 		m.loaded[name] = found
 	}

@@ -5,12 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
+	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine/local"
 	"github.com/perdure/perdure/internal/cli"
+	"github.com/perdure/perdure/internal/egress"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/memory"
 	"github.com/perdure/perdure/store/sqlite"
@@ -18,6 +22,7 @@ import (
 	"github.com/perdure/perdure/tool/background"
 	"github.com/perdure/perdure/tool/core"
 	"github.com/perdure/perdure/tool/file"
+	"github.com/perdure/perdure/tool/web"
 )
 
 // drainTime is how long work may settle when a command ends. A command under a supervisor needs none of it.
@@ -29,6 +34,7 @@ type opened struct {
 	store      store.Store
 	models     *models
 	workspaces *workspaces
+	wayOut     *egress.Guard
 }
 
 var _ cli.Engine = (*opened)(nil)
@@ -59,19 +65,40 @@ func newEngine(ctx context.Context, o cli.Opening, st store.Store) (*opened, err
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	e.workspaces = newWorkspaces(st, o.Log)
-	tools := tool.NewRegistry(core.Tools()...)
-	tools.LogTo(o.Log)
-	for _, t := range append(file.Tools(), background.Tools(background.Config{})...) {
-		tools.Register(t)
+	out, fetching, err := newWayOut(o.Log)
+	if err != nil {
+		return nil, err
 	}
+	e.wayOut = out
+	tools := tool.NewRegistry(slices.Concat(core.Tools(), file.Tools(), fetching, background.Tools(background.Config{}), []tool.Tool{core.LoadTool()})...)
+	tools.LogTo(o.Log)
 	if err := addShell(tools, o, e.workspaces); err != nil {
 		return nil, err
 	}
-	var err error
 	e.Engine, err = local.Open(ctx, local.Config{
-		Store: st, Model: e.models, Tools: tools, Files: e.workspaces.files, Drain: drainTime, Log: o.Log,
+		Store: st, Model: e.models, Tools: tools, Files: e.workspaces.files, Egress: out, Drain: drainTime, Log: o.Log,
 	})
 	return e, err
+}
+
+// newWayOut makes the guard that every request of a tool goes through, and the tools that make them. An operator's own
+// weather server is opened to the weather tools, wherever it is, and to nothing else (EG3).
+func newWayOut(log *slog.Logger) (*egress.Guard, []tool.Tool, error) {
+	cfg := egress.Config{Denied: func(e perdure.EgressError) {
+		log.Warn("a request was denied", "host", e.Host, "rule", e.Rule, "why", e.Text)
+	}}
+	servers := web.Config{WeatherURL: os.Getenv("PERDURE_WEATHER_URL"), GeocodingURL: os.Getenv("PERDURE_GEOCODING_URL")}
+	fetching, err := web.Tools(servers)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, typed := range []string{servers.WeatherURL, servers.GeocodingURL} {
+		if u, err := url.Parse(typed); err == nil && u.Host != "" { // web.Tools has looked at it
+			cfg.Listed = append(cfg.Listed, egress.Listing{Purpose: web.Purpose, Host: u.Host})
+		}
+	}
+	guard, err := egress.New(cfg)
+	return guard, fetching, err
 }
 
 // addShell registers bash. A command that writes has it always: what runs from before is to be found again,
@@ -99,4 +126,7 @@ func (e *opened) CheckModel(name string) (string, error) { return checkModel(nam
 func (e *opened) UseModel(id perdure.SessionID, name string) { e.models.use(id, name) }
 
 // Close implements cli.Engine.
-func (e *opened) Close() error { return errors.Join(e.workspaces.close(), e.store.Close()) }
+func (e *opened) Close() error {
+	e.wayOut.Close()
+	return errors.Join(e.workspaces.close(), e.store.Close())
+}

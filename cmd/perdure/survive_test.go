@@ -22,6 +22,7 @@ type place struct {
 	t    *testing.T
 	data string
 	work string
+	env  []string // besides the test's own
 }
 
 func newPlace(t *testing.T, files map[string]string) place {
@@ -44,6 +45,7 @@ func newPlace(t *testing.T, files map[string]string) place {
 func (p place) command(args ...string) *exec.Cmd {
 	cmd := exec.Command("perdure", args...)
 	cmd.Env = append(os.Environ(), "PERDURE_DATA="+p.data, "GORACE=atexit_sleep_ms=0")
+	cmd.Env = append(cmd.Env, p.env...)
 	return cmd
 }
 

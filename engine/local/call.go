@@ -92,5 +92,5 @@ func (e *Engine) outside(ctx context.Context, call tool.Call) (tool.Result, erro
 	if fault := e.cfg.Tools.Validate(call.Tool, call.Args); fault != nil {
 		return *fault, nil
 	}
-	return e.cfg.Tools.Execute(ctx, call, tool.Env{})
+	return e.cfg.Tools.Execute(ctx, call, tool.Env{Registry: e.cfg.Tools, Egress: e.cfg.Egress})
 }

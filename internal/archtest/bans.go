@@ -151,6 +151,25 @@ func sets(literal *ast.CompositeLit, field string) bool {
 	})
 }
 
+// looseReaders are the functions that read JSON less strictly than perdure.DecodeJSON, by their packages. A
+// method is reached through one of them, or through the type.
+func looseReaders() map[string]string {
+	return map[string]string{
+		"encoding/json":                            "Unmarshal NewDecoder Decoder",
+		"encoding/json/v2":                         "Unmarshal UnmarshalRead UnmarshalDecode",
+		"encoding/json/jsontext":                   "NewDecoder Decoder",
+		"github.com/santhosh-tekuri/jsonschema/v6": "UnmarshalJSON",
+	}
+}
+
+// looseName is what such a package is called in code.
+func looseName(pkg string) string {
+	if strings.Contains(pkg, "jsonschema") {
+		return "jsonschema"
+	}
+	return "json"
+}
+
 // checkJSON wants input decoded by the strict decoder, since encoding/json takes keys twice and in any case. Tests may use it.
 func checkJSON(m *module) []finding {
 	var found []finding
@@ -159,9 +178,9 @@ func checkJSON(m *module) []finding {
 			continue
 		}
 		for _, ref := range f.references() {
-			if ref.pkg == "encoding/json" && among("Unmarshal NewDecoder", ref.name) {
+			if among(looseReaders()[ref.pkg], ref.name) {
 				found = append(found, finding{path: f.path, line: f.line(ref.node.Pos()), message: fmt.Sprintf(
-					"uses json.%s: use the strict decoder, or say in exceptions.go why the bytes are our own", ref.name)})
+					"uses %s.%s: use the strict decoder, or say in exceptions.go why the bytes are our own", looseName(ref.pkg), ref.name)})
 			}
 		}
 	}

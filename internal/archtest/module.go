@@ -192,7 +192,7 @@ func importName(spec *ast.ImportSpec) string {
 		return spec.Name.Name
 	}
 	p := importPath(spec)
-	if base := path.Base(p); base != "v2" {
+	if base := path.Base(p); len(base) != 2 || base[0] != 'v' { // v2 to v9 are versions, and the name stands before them
 		return base
 	}
 	return path.Base(path.Dir(p))

@@ -2,7 +2,6 @@ package chaos
 
 import (
 	"bufio"
-	"encoding/json"
 	"fmt"
 	"os"
 
@@ -63,7 +62,7 @@ func ReadLedger(path string) ([]Line, error) {
 			return nil, broken
 		}
 		var line Line
-		if err := json.Unmarshal(scan.Bytes(), &line); err != nil {
+		if err := perdure.DecodeJSON(scan.Bytes(), &line); err != nil {
 			broken = fmt.Errorf("read ledger %s, line %d: %w", path, n, err)
 			continue
 		}

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -34,7 +33,7 @@ func (p callProgress) line() string {
 // readFrame reads what a live frame of our own carries; fields that are not looked at are left.
 func readFrame[T any](f engine.Frame) (T, error) {
 	var content T
-	if err := json.Unmarshal(f.Data, &content); err != nil {
+	if err := perdure.DecodeKnownJSON(f.Data, &content); err != nil {
 		return content, fmt.Errorf("read frame %s: %w", f.Type, err)
 	}
 	return content, nil

@@ -23,7 +23,8 @@ const defaultInstructions = "You are a capable assistant with tools. Use them to
 
 type runCommand struct {
 	Prompt       string `arg:"" optional:"" help:"What to say; - reads it from stdin. A new session reads stdin without it, too; on a terminal it becomes a conversation."`
-	Model        string `help:"Which model answers. This build has scripted models: scripted:FILE." placeholder:"MODEL"`
+	Model        string `help:"Which model answers: openai:NAME, anthropic:NAME, or scripted:FILE. The first two read their key from OPENAI_API_KEY and ANTHROPIC_API_KEY." placeholder:"MODEL"`
+	BaseURL      string `name:"base-url" help:"The server that is asked instead of the provider's own: any that speaks the same protocol, also on this machine." placeholder:"URL"`
 	Workspace    string `help:"The folder that holds the session's files, and where commands run. Without it the data directory keeps the files." placeholder:"DIR" type:"path"`
 	AllowShell   bool   `help:"Let the agent run commands with bash, in the workspace; without one, in the current folder."`
 	Instructions string `help:"The system prompt of a new session." placeholder:"TEXT"`
@@ -37,6 +38,9 @@ type runCommand struct {
 func (c *runCommand) Run(ctx context.Context, a *app) error {
 	if c.Last {
 		c.Session = lastSession
+	}
+	if c.BaseURL != "" && c.Model == "" {
+		return misuse("--base-url names the server of a model, and there is no --model", program+" run --model openai:NAME --base-url "+quote(c.BaseURL))
 	}
 	talks, err := c.readPrompt(a)
 	if err != nil {
@@ -63,7 +67,7 @@ func (c *runCommand) readPrompt(a *app) (talks bool, err error) {
 		talks = a.Terminal.Stdin && !a.flags.NoInput && !c.Bg && c.Output == "text"
 	}
 	if c.Prompt == "" && !talks && (c.Session == "" || c.Bg || typed == "-") {
-		return false, misuse("there is nothing to say", program+` run --model scripted:FILE "what to do"`)
+		return false, misuse("there is nothing to say", program+` run --model openai:NAME "what to do"`)
 	}
 	return talks, nil
 }
@@ -93,11 +97,11 @@ func (c *runCommand) begin(ctx context.Context, a *app, eng Engine, talks bool) 
 func (c *runCommand) agent(ctx context.Context, a *app, eng Engine) (perdure.Agent, error) {
 	agent := perdure.Agent{Instructions: defaultInstructions, Metadata: map[string]string{}}
 	if c.Model == "" {
-		return agent, misuse("a new session needs a model", program+` run --model scripted:FILE "what to do"`)
+		return agent, misuse("a new session needs a model", program+` run --model openai:NAME "what to do"`)
 	}
 	var err error
-	if agent.Model, err = eng.CheckModel(c.Model); err != nil {
-		return agent, noModel(err)
+	if agent.Model, err = eng.CheckModel(c.modelName()); err != nil {
+		return agent, c.noModel(err)
 	}
 	if c.Instructions != "" {
 		agent.Instructions = c.Instructions
@@ -114,6 +118,14 @@ func (c *runCommand) agent(ctx context.Context, a *app, eng Engine) (perdure.Age
 	}
 	agent.Tools, err = withoutShell(ctx, eng)
 	return agent, err
+}
+
+// modelName is the name of the model together with its server.
+func (c *runCommand) modelName() string {
+	if c.BaseURL == "" {
+		return c.Model
+	}
+	return c.Model + "@" + c.BaseURL
 }
 
 // workspace returns the folder for the session's files; empty: the data directory keeps them.
@@ -206,17 +218,21 @@ func (c *runCommand) useModel(eng Engine, id perdure.SessionID, own string) erro
 		}
 		return nil
 	}
-	name, err := eng.CheckModel(c.Model)
+	name, err := eng.CheckModel(c.modelName())
 	if err != nil {
-		return noModel(err)
+		return c.noModel(err)
 	}
 	eng.UseModel(id, name)
 	return nil
 }
 
 // noModel says what to do about a model that cannot be asked.
-func noModel(err error) error {
-	return &fault{err: err, what: err.Error(), todo: "--model scripted:FILE names a script; docs/reference/scripted-model.md says how to write one"}
+func (c *runCommand) noModel(err error) error {
+	page := "docs/how-to/use-your-model.md says how to name a model, a server and a key"
+	if strings.HasPrefix(c.Model, "scripted:") {
+		page = "--model scripted:FILE names a script; docs/reference/scripted-model.md says how to write one"
+	}
+	return &fault{err: err, what: err.Error(), todo: page}
 }
 
 // speak sends the prompt, if there is one, and shows what comes of it.

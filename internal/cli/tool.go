@@ -102,7 +102,7 @@ func (c *toolCall) Run(ctx context.Context, a *app, noun *toolCommand) error {
 		if !result.IsError() {
 			return a.jsonText(append(result.Result, '\n'))
 		}
-		failed := &fault{code: exitFailed, what: result.Error}
+		failed := &fault{code: exitFailed, what: result.Error, todo: "nothing was recorded: the call ran outside of any session"}
 		if result.NeverStarted {
 			failed.code, failed.todo = exitUsage, program+" tool show "+c.Name+"  shows what it takes"
 		}

@@ -75,9 +75,7 @@ func (e *Effects) stream(ctx context.Context, req model.Request, id perdure.Mess
 	var answer model.Answer
 	err := e.guarded("ask the model", func() (err error) {
 		answer, err = model.Collect(e.cfg.Model.Stream(ctx, req), func(d model.Delta) {
-			if d.Text != "" || d.Thinking != "" || d.Call != nil { // keep-alives are no content
-				watchdog.Reset(e.cfg.StallTimeout)
-			}
+			watchdog.Reset(e.cfg.StallTimeout) // each delta is content; keep-alives are none
 			live.add(d.Text)
 		})
 		return err

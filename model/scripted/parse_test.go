@@ -64,6 +64,43 @@ func TestParseShape(t *testing.T) {
 	})
 }
 
+// laughs would be 10^9 texts if aliases were followed.
+const laughs = `a: &a [lol, lol, lol, lol, lol, lol, lol, lol, lol, lol]
+b: &b [*a, *a, *a, *a, *a, *a, *a, *a, *a, *a]
+c: &c [*b, *b, *b, *b, *b, *b, *b, *b, *b, *b]
+d: &d [*c, *c, *c, *c, *c, *c, *c, *c, *c, *c]
+e: &e [*d, *d, *d, *d, *d, *d, *d, *d, *d, *d]
+f: &f [*e, *e, *e, *e, *e, *e, *e, *e, *e, *e]
+g: &g [*f, *f, *f, *f, *f, *f, *f, *f, *f, *f]
+h: &h [*g, *g, *g, *g, *g, *g, *g, *g, *g, *g]
+steps: *h
+`
+
+// TestS7Scripts holds scripts that are hostile, not wrong by mistake.
+func TestS7Scripts(t *testing.T) {
+	t.Parallel()
+	call := "steps: [{calls: [{name: a, args: "
+	refuses(t, []wrongScript{
+		{"a billion laughs", laughs, `:1: unknown key "a"; allowed: rules, steps`},
+		{"a billion laughs in args", "steps:\n- calls:\n  - name: a\n    args:\n      x: &x [lol]\n      y: [*x, *x]\n", ":6: steps[0].calls[0].args.y[0]: want a value that JSON can hold, got an alias"},
+		{"an alias as a key", "steps:\n- &k text: a\n  *k : b\n", ":"},
+		{"deep flow", call + strings.Repeat("[", 100_000), ": neither YAML nor JSON: "},
+		{"deep maps", call + strings.Repeat("{a: ", 50_000), ": neither YAML nor JSON: "},
+		{"deep blocks", "steps:\n" + strings.Repeat("- ", 50_000), ":"},
+		{"deep JSON", `{"steps":` + strings.Repeat("[", 9_000) + strings.Repeat("]", 9_000) + "}", "nested deeper than 100"},
+		{"half a surrogate pair", "{\"steps\":[{\n\"text\":\"\\ud800\"}]}", `invalid JSON at /steps/0/text: \ud800 is half of a surrogate pair`},
+		{"half a surrogate pair in YAML", "steps:\n- text: \"\\ud800\"\n", ":2: neither YAML nor JSON: "},
+		{"no UTF-8 in JSON", "{\"steps\":[{\"text\":\"\xff\"}]}", "/steps/0/text: the byte 0xff in a string is no UTF-8"},
+		{"a variant of a key", "Steps: []\n", `:1: unknown key "Steps"; allowed: rules, steps`},
+		{"a variant in JSON", "{\n\"STEPS\": []}", `:2: unknown key "STEPS"`},
+		{"the same key, written in two ways", "steps: [{\n text: a,\n \"t\\x65xt\": b}]", `:3: steps[0]: the key "text" stands here twice`},
+		{"a custom tag", "steps: !!python/object:os.system [a]\n", ":1: "},
+		{"a directive", "%TAG ! tag:evil,2000:\n---\nsteps: !x []\n", ":3: "},
+		{"a huge exponent", `{"steps":[{"calls":[{"name":"a","args":{"n":1e9999999}}]}]}`, "number out of range"},
+		{"many keys", "{" + strings.Repeat("a: 1, ", 100_000) + "}", ":1: "},
+	})
+}
+
 // TestParseMeaning holds scripts of good form that cannot be meant.
 func TestParseMeaning(t *testing.T) {
 	t.Parallel()
@@ -179,9 +216,10 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// FuzzParse: whatever the text, there is a model or an error that fits on one line.
-func FuzzParse(f *testing.F) {
+// FuzzScript: whatever the text, there is a model or an error that fits on one line.
+func FuzzScript(f *testing.F) {
 	f.Add([]byte("steps: [{text: hello}]"))
+	f.Add([]byte(laughs))
 
 	f.Fuzz(func(t *testing.T, text []byte) {
 		begun := time.Now()

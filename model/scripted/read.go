@@ -1,6 +1,7 @@
 package scripted
 
 import (
+	"encoding/json"
 	"strings"
 
 	"github.com/perdure/perdure"
@@ -33,6 +34,11 @@ func (r *reader) script(source []byte) (Script, error) {
 			s.Steps = append(s.Steps, step)
 			return err
 		})})
+	if err == nil && json.Valid(source) {
+		if err := perdure.DecodeJSON(source, new(any)); err != nil { // what the nodes do not show, such as half a surrogate pair
+			return s, faultAt("", "%v", err)
+		}
+	}
 	return s, err
 }
 

@@ -1,27 +1,45 @@
 package tooltest_test
 
 import (
+	"encoding/json"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/tool"
+	"github.com/perdure/perdure/tool/background"
 	"github.com/perdure/perdure/tool/core"
 	"github.com/perdure/perdure/tool/file"
+	"github.com/perdure/perdure/tool/web"
 )
 
-// defaults joins the sets whose tools every session has (TL27).
+// defaultSets are the sets whose tools every session has, by their folders.
+func defaultSets(t *testing.T) map[string][]tool.Tool {
+	t.Helper()
+	fromWeb, err := web.Tools(web.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string][]tool.Tool{"core": core.Tools(), "file": file.Tools(), "web": fromWeb}
+}
+
+// defaults joins the sets (TL27).
 func defaults(t *testing.T) *tool.Registry {
 	t.Helper()
-	r, err := tool.Builder{}.Tool(core.Tools()...).Tool(file.Tools()...).Build()
+	sets := defaultSets(t)
+	r, err := tool.Builder{}.Tool(sets["core"]...).Tool(sets["file"]...).Tool(sets["web"]...).Build()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return r
 }
 
-// The subtests pin prior-art/000, as far as the tools are there: get_weather, get_forecast and web_fetch come
-// with tool/web, which makes them 18.
+// The subtests pin prior-art/000.
 func TestDefaultTools(t *testing.T) {
 	t.Parallel()
 
@@ -32,6 +50,7 @@ func TestDefaultTools(t *testing.T) {
 			"write_todos": perdure.Idempotent,
 			"read_file":   perdure.Pure, "write_file": perdure.Idempotent, "edit_file": perdure.AtMostOnce, "list_directory": perdure.Pure,
 			"grep_files": perdure.Pure, "delete_file": perdure.Idempotent, "stat_file": perdure.Pure,
+			"get_weather": perdure.Pure, "get_forecast": perdure.Pure, "web_fetch": perdure.Pure,
 		}
 		r := defaults(t)
 
@@ -46,7 +65,7 @@ func TestDefaultTools(t *testing.T) {
 				t.Errorf("%s takes unknown arguments", d.Name)
 			}
 		}
-		if r.Len() != len(want) {
+		if r.Len() != 18 || len(want) != 18 {
 			t.Errorf("%d tools: %v", r.Len(), r.Names())
 		}
 	})
@@ -72,12 +91,106 @@ func TestDefaultTools(t *testing.T) {
 		}
 	})
 	t.Run("excluded", func(t *testing.T) {
-		for _, name := range []string{"spawn_background", "bash", "kv_store"} {
+		for _, name := range append(kept(), "spawn_background", "bash", "kv_store") {
 			if defaults(t).Has(name) {
 				t.Errorf("%s is in the defaults", name)
 			}
 		}
+		for _, d := range defaults(t).Definitions() {
+			if d.Hints.RequiresSecrets != nil || d.Policy != tool.PolicyAuto {
+				t.Errorf("%s: hints %+v, policy %s", d.Name, d.Hints, d.Policy)
+			}
+		}
 	})
+}
+
+// kept are the names of tools that run commands, read secrets, spend money, spawn agents or make schedules. They
+// come with a capability (TL30).
+func kept() []string {
+	names := []string{"secret_store", "sql", "spawn_agent", "spawn_subagent", "external_agent", "create_schedule", "schedule", "shell", "http_request", "load_tool"}
+	for _, t := range background.Tools(background.Config{}) {
+		names = append(names, t.Spec().Name)
+	}
+	return names
+}
+
+// TestDefaultTexts wants the description of every default tool to be the file beside its code.
+func TestDefaultTexts(t *testing.T) {
+	t.Parallel()
+	for folder, set := range defaultSets(t) {
+		for _, found := range set {
+			spec := found.Spec()
+			text, err := os.ReadFile(filepath.Join("..", folder, spec.Name+".md"))
+			if err != nil || spec.Description != strings.TrimSpace(string(text)) {
+				t.Errorf("%s: the description is not that of tool/%s/%s.md: %v", spec.Name, folder, spec.Name, err)
+			}
+			if spec.DisplayName == "" || spec.DisplayName == spec.Name {
+				t.Errorf("%s: display name %q", spec.Name, spec.DisplayName)
+			}
+		}
+	}
+}
+
+// TestDefaultSchemas wants arguments and results to have the names of TL27. A "?" means that it may be left out.
+func TestDefaultSchemas(t *testing.T) {
+	t.Parallel()
+	got := map[string][2]string{}
+	for _, d := range defaults(t).Definitions() {
+		got[d.Name] = [2]string{properties(t, d.Parameters), properties(t, d.OutputSchema)}
+	}
+	const stat = "path name is_directory is_readonly size_bytes created_at updated_at"
+	want := map[string][2]string{
+		"get_current_time": {"timezone? format?", "time timezone utc_offset unix"},
+		"echo":             {"message", "echoed length"},
+		"report_progress":  {"message current? total? unit?", "reported"},
+		"add":              {"a b", "result"},
+		"subtract":         {"a b", "result"},
+		"multiply":         {"a b", "result"},
+		"divide":           {"a b", "result"},
+		"write_todos":      {"todos", "todos total completed warning?"},
+		"read_file":        {"path offset? limit?", "path content encoding size_bytes total_lines truncated next_offset?"},
+		"write_file":       {"path content encoding?", "path size_bytes created"},
+		"edit_file":        {"path old_text new_text replace_all?", "path replacements"},
+		"list_directory":   {"path?", "path entries"},
+		"grep_files":       {"pattern path_pattern? max_matches?", "matches truncated skipped"},
+		"delete_file":      {"path recursive?", "path deleted"},
+		"stat_file":        {"path", stat},
+		"get_weather":      {"location units?", "location latitude longitude observed_at temperature humidity wind_speed condition units"},
+		"get_forecast":     {"location days? units?", "location units days"},
+		"web_fetch":        {"url method? format? max_bytes?", "url final_url status_code content_type title? content truncated"},
+	}
+	for name, texts := range want {
+		want[name] = [2]string{sorted(texts[0]), sorted(texts[1])}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("arguments and results (-want +got):\n%s", diff)
+	}
+}
+
+// properties are the names of a schema's properties, sorted; those that may be left out have a "?".
+func properties(t *testing.T, text json.RawMessage) string {
+	t.Helper()
+	var schema struct {
+		Properties map[string]json.RawMessage `json:"properties"`
+		Required   []string                   `json:"required"`
+	}
+	if err := perdure.DecodeKnownJSON(text, &schema); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	var names []string
+	for name := range schema.Properties {
+		if !slices.Contains(schema.Required, name) {
+			name += "?"
+		}
+		names = append(names, name)
+	}
+	return sorted(strings.Join(names, " "))
+}
+
+func sorted(words string) string {
+	names := strings.Fields(words)
+	slices.Sort(names)
+	return strings.Join(names, " ")
 }
 
 func execute(t *testing.T, call tool.Call) perdure.ToolResult {

@@ -1,0 +1,81 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/perdure/perdure/model"
+	"github.com/perdure/perdure/model/anthropic/anthropictest"
+	"github.com/perdure/perdure/model/openai/openaitest"
+	"github.com/perdure/perdure/model/scripted"
+)
+
+// reportScript is the agent of the README, as a model behind a server.
+func reportScript(t *testing.T) *scripted.Model {
+	t.Helper()
+	m, err := scripted.Load(filepath.Join("..", "..", "examples", "scripts", "repo-report.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// TestReportOverProviders runs the example of the README against servers that speak the protocols of the providers,
+// over HTTP, with a key, and with a kill in between. What is reported is the same.
+func TestReportOverProviders(t *testing.T) {
+	t.Parallel()
+	files := map[string]string{"go.mod": "module example.com/small\n", "README.md": "# Small\n"}
+	for i := range 12 {
+		files[fmt.Sprintf("part%d/part.go", i)] = strings.Repeat("// one line\n", i+1)
+	}
+	for name, c := range map[string]struct {
+		variable string
+		path     string
+		serve    func(m model.Model) http.Handler
+	}{
+		"openai": {"OPENAI_API_KEY", "/v1", func(m model.Model) http.Handler {
+			return openaitest.New(m, openaitest.Config{Key: "k-secret"})
+		}},
+		"anthropic": {"ANTHROPIC_API_KEY", "", func(m model.Model) http.Handler {
+			return anthropictest.New(m, anthropictest.Config{Key: "k-secret"})
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := httptest.NewServer(c.serve(reportScript(t)))
+			t.Cleanup(server.Close)
+			report := func(kill bool) string {
+				p := newPlace(t, files)
+				p.env = []string{c.variable + "=k-secret"}
+				args := []string{
+					"run", "--allow-shell", "--workspace", p.work, "--model", name + ":clever", "--base-url", server.URL + c.path,
+					"report on this repository",
+				}
+				printed := ""
+				if kill {
+					p.killedAt("The module file says what this is", args...)
+					printed = p.output("run", "--last")
+				} else {
+					printed = p.output(args...)
+				}
+				_, text, found := strings.Cut(printed, "# Report")
+				if !found {
+					t.Fatalf("no report:\n%s", printed)
+				}
+				return strings.ReplaceAll(text, "[stdout] ", "")
+			}
+
+			whole, interrupted := report(false), report(true)
+
+			if whole != interrupted || !strings.Contains(whole, "module example.com/small") || !strings.Contains(whole, "78 lines in all") {
+				t.Errorf("without a kill:\n%s\nwith one:\n%s", whole, interrupted)
+			}
+		})
+	}
+}

@@ -1,0 +1,165 @@
+// Package ledger holds the tools of docs/how-to/write-a-tool.md, piece by piece.
+//
+// It may import anything. The one thing to know: a test keeps it equal to that page.
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/tool"
+)
+
+type searchIn struct {
+	Word  string `json:"word" minLength:"1" jsonschema:"What to look for."`
+	Limit int    `json:"limit,omitempty" min:"1" max:"50" default:"10" jsonschema:"How many paths to return."`
+}
+
+type searchOut struct {
+	Paths []string `json:"paths"`
+}
+
+// SearchNotes returns the tool that finds notes by a word.
+func SearchNotes() tool.Tool {
+	return tool.New(tool.Spec{
+		Name:        "search_notes",
+		DisplayName: "Search Notes",
+		Description: "Finds the notes that have a word in them.",
+		Class:       perdure.Pure,
+	}, searchNotes)
+}
+
+func searchNotes(ctx context.Context, in searchIn, env tool.Env) (searchOut, error) {
+	if env.Files == nil {
+		return searchOut{}, tool.Errorf("%s", tool.Missing("Session file store", "search_notes requires the files of a session.").Text)
+	}
+	files, err := env.Files.List(ctx, "/", true)
+	if err != nil {
+		return searchOut{}, err
+	}
+	out := searchOut{Paths: []string{}}
+	for _, stat := range files {
+		if stat.IsDirectory || len(out.Paths) == in.Limit {
+			continue
+		}
+		file, err := env.Files.Read(ctx, stat.Path)
+		if err != nil {
+			return searchOut{}, err
+		}
+		if strings.Contains(string(file.Content), in.Word) {
+			out.Paths = append(out.Paths, stat.Path)
+		}
+	}
+	if len(out.Paths) == 0 {
+		return searchOut{}, tool.Errorf("No note has the word %q. Try a shorter one.", in.Word)
+	}
+	return out, nil
+}
+
+type reindexIn struct {
+	Folder string `json:"folder" default:"/" jsonschema:"What to read."`
+}
+
+type reindexOut struct {
+	Notes int `json:"notes"`
+}
+
+// Reindex returns the tool that reads all notes anew. Doing it twice is doing it once.
+func Reindex() tool.Background {
+	return tool.NewBackground(tool.Spec{
+		Name:        "reindex_notes",
+		Description: "Reads all notes anew. Takes a while: start it in the background.",
+		Class:       perdure.Idempotent,
+	}, func(ctx context.Context, in reindexIn, env tool.Env) (reindexOut, error) {
+		if env.Files == nil {
+			return reindexOut{}, tool.Errorf("%s", tool.Missing("Session file store", "reindex_notes requires the files of a session.").Text)
+		}
+		files, err := env.Files.List(ctx, in.Folder, true)
+		if err != nil {
+			return reindexOut{}, err
+		}
+		for i, file := range files {
+			if ctx.Err() != nil {
+				return reindexOut{}, context.Cause(ctx)
+			}
+			env.Sink.Progress(float64(i+1), float64(len(files)), "notes")
+			env.Sink.Output("stdout", fmt.Appendln(nil, file.Path))
+		}
+		return reindexOut{Notes: len(files)}, nil
+	})
+}
+
+// Payments is the other side: it knows the payments that were made, by key.
+type Payments struct {
+	mu   sync.Mutex
+	made map[string]int // cents; guarded by mu
+}
+
+type payIn struct {
+	Cents int `json:"cents" min:"1"`
+}
+
+type payOut struct {
+	Receipt string `json:"receipt"`
+}
+
+// pay is a tool that can say whether it happened.
+type pay struct {
+	tool.Tool
+	payments *Payments
+}
+
+var _ tool.Reconciler = pay{}
+
+// Pay returns the tool that pays.
+func Pay(to *Payments) tool.Tool {
+	spec := tool.Spec{Name: "pay", Description: "Pays an amount.", Class: perdure.AtMostOnce}
+	return pay{payments: to, Tool: tool.New(spec, func(_ context.Context, in payIn, env tool.Env) (payOut, error) {
+		to.mu.Lock()
+		defer to.mu.Unlock()
+		if to.made == nil {
+			to.made = map[string]int{}
+		}
+		to.made[env.Call.Key] = in.Cents
+		return payOut{Receipt: "paid under " + env.Call.Key}, nil
+	})}
+}
+
+// Reconcile looks for the payment.
+func (p pay) Reconcile(_ context.Context, call tool.Call, _ tool.Env) (tool.Reconciled, error) {
+	p.payments.mu.Lock()
+	defer p.payments.mu.Unlock()
+	if _, there := p.payments.made[call.Key]; there {
+		return tool.Reconciled{Happened: true, Result: tool.Success(payOut{Receipt: "paid under " + call.Key})}, nil
+	}
+	return tool.Reconciled{DidNotHappen: true}, nil
+}
+
+type bookIn struct {
+	Note string `json:"note"`
+}
+
+// Book returns the tool that books a note at a service.
+func Book(url string) tool.Tool {
+	spec := tool.Spec{Name: "book", Description: "Books a note.", Class: perdure.Idempotent}
+	return tool.New(spec, func(ctx context.Context, in bookIn, env tool.Env) (tool.Result, error) {
+		if env.Egress == nil {
+			return tool.Missing("Egress service", "book requires a way out to the network."), nil
+		}
+		resp, err := env.Egress.Do(ctx, perdure.WebRequest{
+			Method: http.MethodPost, URL: url, Body: []byte(in.Note), Kind: perdure.EgressIntegration, List: env.Network,
+			Header: map[string][]string{"Idempotency-Key": {env.Call.Key}},
+		})
+		switch {
+		case err != nil:
+			return tool.Result{}, err
+		case resp.Status >= http.StatusBadRequest:
+			return tool.Failf("The service answered %d. Nothing was booked.", resp.Status), nil
+		}
+		return tool.Success(map[string]bool{"booked": true}), nil
+	})
+}

@@ -1,0 +1,188 @@
+package egress
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"time"
+
+	"github.com/perdure/perdure"
+)
+
+// door is the way out for one purpose. It has connections of its own, since what is open for one purpose is
+// shut for others (EG5). It checks each request, and its transport each connection.
+type door struct {
+	guard     *Guard
+	purpose   string
+	transport *http.Transport
+}
+
+// errSlowHeader ends a hop that has no header in time.
+var errSlowHeader = errors.New("no header in time")
+
+// newDoor returns a door that keeps idle connections, or one whose every request has a connection of its own.
+func (g *Guard) newDoor(purpose string, keep bool) *door {
+	d := &door{guard: g, purpose: purpose}
+	d.transport = &http.Transport{
+		Proxy: nil, // the environment's proxies are not asked (EG4)
+		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			return g.dial(ctx, purpose, network, addr)
+		},
+		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
+		TLSHandshakeTimeout:    g.config.HeaderTimeout,
+		ForceAttemptHTTP2:      true,
+		DisableKeepAlives:      !keep,
+		IdleConnTimeout:        idleTimeout,
+		MaxIdleConnsPerHost:    8,
+		MaxResponseHeaderBytes: maxHeaderBytes,
+	}
+	if g.trust != nil {
+		g.trust(d.transport)
+	}
+	return d
+}
+
+// RoundTrip carries out one hop under the operator's list. The error is a *perdure.EgressError, or the cause
+// for which the request's context ended. The body of the answer has no limit here.
+func (d *door) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := d.pass(req, layer{"operator's", d.guard.config.List})
+	if denial := (*perdure.EgressError)(nil); errors.As(err, &denial) {
+		return nil, d.guard.deny(denial)
+	}
+	return resp, err
+}
+
+// CloseIdleConnections lets [http.Client.CloseIdleConnections] through.
+func (d *door) CloseIdleConnections() { d.transport.CloseIdleConnections() }
+
+// layer is a network list, and whose it is, for the text of a denial (EG6).
+type layer struct {
+	whose string
+	list  perdure.NetworkList
+}
+
+// pass checks the URL of a hop against the layers, and sends it.
+func (d *door) pass(req *http.Request, layers ...layer) (*http.Response, error) {
+	if req.URL == nil {
+		closeBody(req)
+		return nil, &perdure.EgressError{Code: perdure.EgressInvalid, Text: "the request has no URL"}
+	}
+	u, err := d.admit(req.URL.String(), layers)
+	if err != nil {
+		closeBody(req)
+		return nil, err
+	}
+	ctx, cancel := context.WithCancelCause(req.Context())
+	hop := req.Clone(ctx)
+	hop.URL, hop.Host = u, "" // the header Host says nothing but what was checked
+	hop.GetBody = nil         // so that the transport does not send a body twice
+	timer := time.AfterFunc(d.guard.config.HeaderTimeout, func() { cancel(errSlowHeader) })
+	resp, err := d.transport.RoundTrip(hop)
+	if !timer.Stop() && err == nil {
+		_ = resp.Body.Close()
+		err = errSlowHeader
+	}
+	if err != nil {
+		err = d.explain(req, u, err, context.Cause(ctx))
+		cancel(nil)
+		return nil, err
+	}
+	resp.Body = &body{ReadCloser: resp.Body, cancel: cancel}
+	return resp, nil
+}
+
+// admit returns the normal form of a URL that may leave.
+func (d *door) admit(raw string, layers []layer) (*url.URL, error) {
+	u, err := perdure.NormalURL(raw)
+	if err != nil {
+		return nil, urlError(raw, err)
+	}
+	for _, l := range layers {
+		if ok, rule, pattern := l.list.Decide(u); !ok {
+			return nil, &perdure.EgressError{Code: perdure.EgressDenied, Host: u.Hostname(), Rule: rule, Text: listText(u, l.whose, rule, pattern)}
+		}
+	}
+	port := portOf(u)
+	if _, named := d.guard.isListed(d.purpose, u.Hostname(), port); isRefusedPort(port) && !named {
+		return nil, &perdure.EgressError{Code: perdure.EgressDenied, Host: u.Hostname(), Rule: perdure.RuleAddress, Text: fmt.Sprintf(
+			"port %s belongs to another protocol than HTTP: refused. If it is meant, an operator can list %s for this purpose", port, net.JoinHostPort(u.Hostname(), port))}
+	}
+	return u, nil
+}
+
+// Check says, before anything is sent or even looked up, why a request for a URL would be denied: its form, the
+// lists, the port, or an address that stands in it. It is for the moment a URL is saved (EG5); nil promises
+// nothing about the moment it is used, since names lead elsewhere by then. The error is a *perdure.EgressError.
+func (g *Guard) Check(purpose, rawURL string, list perdure.NetworkList) error {
+	d := door{guard: g, purpose: purpose}
+	u, err := d.admit(rawURL, []layer{{"operator's", g.config.List}, {"session's", list}})
+	if err != nil {
+		return err
+	}
+	if addr, err := netip.ParseAddr(u.Hostname()); err == nil {
+		_, err = g.check(purpose, u.Hostname(), portOf(u), []netip.Addr{addr})
+		return err
+	}
+	return nil
+}
+
+// urlError is the error of a URL that has no normal form.
+func urlError(raw string, err error) *perdure.EgressError {
+	e := &perdure.EgressError{Code: perdure.EgressInvalid, Text: err.Error(), Err: err}
+	if u, parseErr := url.Parse(raw); parseErr == nil {
+		e.Host = u.Hostname()
+	}
+	if perdure.IsScheme(err) {
+		e.Code, e.Rule = perdure.EgressDenied, perdure.RuleScheme
+	}
+	return e
+}
+
+func listText(u *url.URL, whose, rule, pattern string) string {
+	switch {
+	case rule == perdure.RuleAllowed:
+		return fmt.Sprintf("%s is in no pattern of the %s list of allowed hosts: ask for it to be added, or use a host that is", u.Hostname(), whose)
+	case pattern == "*":
+		return fmt.Sprintf("the %s list of blocked hosts has *: nothing leaves", whose)
+	}
+	return fmt.Sprintf("%s is blocked by %q in the %s list: use another host, or ask for that pattern to be removed", u.Hostname(), pattern, whose)
+}
+
+// explain turns the transport's error into ours. cause is why the hop's context ended, or nil.
+func (d *door) explain(req *http.Request, u *url.URL, err, cause error) error {
+	if req.Context().Err() != nil {
+		return context.Cause(req.Context())
+	}
+	if errors.Is(cause, errSlowHeader) || errors.Is(err, errSlowHeader) {
+		return transportError(u.Hostname(), fmt.Sprintf("%s sent no header within %v", u.Hostname(), d.guard.config.HeaderTimeout), errSlowHeader)
+	}
+	if ours := (*perdure.EgressError)(nil); errors.As(err, &ours) {
+		return ours
+	}
+	return transportError(u.Hostname(), fmt.Sprintf("no answer from %s: %v", u.Hostname(), err), err)
+}
+
+// body is the body of an answer. Closing it frees its hop's context.
+type body struct {
+	io.ReadCloser
+	cancel context.CancelCauseFunc
+}
+
+func (b *body) Close() error {
+	err := b.ReadCloser.Close()
+	b.cancel(nil)
+	return err
+}
+
+// closeBody keeps a promise of [http.RoundTripper]: the body is closed, on errors too.
+func closeBody(req *http.Request) {
+	if req.Body != nil {
+		_ = req.Body.Close()
+	}
+}

@@ -1,0 +1,65 @@
+package anthropic
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/egress"
+)
+
+const (
+	publicURL          = "https://api.anthropic.com"
+	defaultMaxTokens   = 8192 // what every model since Claude 3.5 can answer at once
+	leastThinkingToken = 1024 // the API's own bound
+)
+
+// complete returns the configuration with its defaults filled in.
+func (c Config) complete() (Config, error) {
+	if c.BaseURL == "" {
+		c.BaseURL = publicURL
+	}
+	if err := checkBase(c.BaseURL); err != nil {
+		return c, err
+	}
+	if strings.ContainsFunc(c.Key, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return c, fmt.Errorf("%w Key: it has a character that no header can carry, perhaps a line end; check how it is read", perdure.Invalid)
+	}
+	if c.MaxTokens < 0 {
+		return c, fmt.Errorf("%w MaxTokens %d: give a number of tokens, or 0 for the default", perdure.Invalid, c.MaxTokens)
+	}
+	if c.ThinkingTokens != 0 && c.ThinkingTokens < leastThinkingToken {
+		return c, fmt.Errorf("%w ThinkingTokens %d: the least budget is %d; 0 turns thinking off", perdure.Invalid, c.ThinkingTokens, leastThinkingToken)
+	}
+	if c.MaxTokens == 0 {
+		c.MaxTokens = defaultMaxTokens + c.ThinkingTokens
+	}
+	if c.ThinkingTokens >= c.MaxTokens {
+		return c, fmt.Errorf("%w ThinkingTokens %d: the budget is part of MaxTokens (%d) and must be smaller", perdure.Invalid, c.ThinkingTokens, c.MaxTokens)
+	}
+	if c.HTTP == nil {
+		client, err := egress.ForURL(c.BaseURL)
+		if err != nil {
+			return c, fmt.Errorf("BaseURL: %w", err)
+		}
+		c.HTTP = client
+	}
+	return c, nil
+}
+
+func checkBase(base string) error {
+	u, err := url.Parse(base)
+	switch {
+	case err != nil:
+		// The parser's own text repeats the address, and an address may hold a password.
+		return fmt.Errorf("%w BaseURL: it is no URL; give one like %s", perdure.Invalid, publicURL)
+	case u.Scheme != "http" && u.Scheme != "https", u.Host == "":
+		return fmt.Errorf("%w BaseURL: it needs http:// or https:// and a host, like %s", perdure.Invalid, publicURL)
+	case u.User != nil:
+		return fmt.Errorf("%w BaseURL: it holds a name or password; the key belongs into Key", perdure.Invalid)
+	case u.RawQuery != "" || u.Fragment != "":
+		return fmt.Errorf("%w BaseURL: it has a query or a fragment; leave out what stands after the path", perdure.Invalid)
+	}
+	return nil
+}

@@ -1,0 +1,73 @@
+package anthropic
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	sdk "github.com/anthropics/anthropic-sdk-go"
+	"github.com/anthropics/anthropic-sdk-go/option"
+	"github.com/anthropics/anthropic-sdk-go/packages/param"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/model"
+)
+
+// request makes the provider's request. An error is an *model.Error.
+func (m *Model) request(req model.Request) (sdk.MessageNewParams, []option.RequestOption, error) {
+	name := cmp.Or(req.Model, m.cfg.Name)
+	if name == "" {
+		return sdk.MessageNewParams{}, nil, &model.Error{Code: model.NoModel, Text: "neither the request nor the configuration names a model"}
+	}
+	if req.MaxTokens < 0 {
+		return sdk.MessageNewParams{}, nil, &model.Error{Code: model.Misconfigured, Text: fmt.Sprintf("MaxTokens is %d: give a number of tokens, or 0", req.MaxTokens)}
+	}
+	tools, err := toolsOf(req.Tools)
+	if err != nil {
+		return sdk.MessageNewParams{}, nil, err
+	}
+	params := sdk.MessageNewParams{
+		Model: name, MaxTokens: int64(cmp.Or(req.MaxTokens, m.cfg.MaxTokens)), Messages: turns(req.Messages, name), Tools: tools,
+	}
+	if text := valid(req.System); strings.TrimSpace(text) != "" {
+		params.System = []sdk.TextBlockParam{{Text: text, CacheControl: sdk.NewCacheControlEphemeralParam()}}
+	}
+	var options []option.RequestOption
+	if budget := m.cfg.ThinkingTokens; budget > 0 && int64(budget) < params.MaxTokens && mayThink(params.Messages) {
+		// Not the typed field: with it the SDK prints a warning of its own to stderr for some models.
+		options = append(options, option.WithJSONSet("thinking", struct {
+			Type   string `json:"type"`
+			Budget int    `json:"budget_tokens"`
+		}{"enabled", budget}))
+	}
+	return params, options, nil
+}
+
+// toolsOf translates tools; the last one carries the mark up to which the provider caches them.
+func toolsOf(tools []model.Tool) ([]sdk.ToolUnionParam, error) {
+	var all []sdk.ToolUnionParam
+	for i, t := range tools {
+		schema := json.RawMessage(`{"type":"object","properties":{}}`)
+		if len(t.Parameters) > 0 {
+			schema = t.Parameters
+		}
+		if _, err := perdure.CanonicalJSON(schema); err != nil || !isObject(schema) {
+			return nil, &model.Error{Code: model.BadToolSchema, Text: fmt.Sprintf("the parameters of tool %q are no JSON object", t.Name), Err: err}
+		}
+		own := sdk.ToolParam{Name: t.Name, InputSchema: param.Override[sdk.ToolInputSchemaParam](schema)}
+		if t.Description != "" {
+			own.Description = param.NewOpt(valid(t.Description))
+		}
+		if i == len(tools)-1 {
+			own.CacheControl = sdk.NewCacheControlEphemeralParam()
+		}
+		all = append(all, sdk.ToolUnionParam{OfTool: &own})
+	}
+	return all, nil
+}
+
+// isObject reports whether text is a JSON object.
+func isObject(text []byte) bool {
+	return strings.HasPrefix(strings.TrimSpace(string(text)), "{") && json.Valid(text)
+}

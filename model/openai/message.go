@@ -1,0 +1,172 @@
+package openai
+
+import (
+	"cmp"
+	"encoding/json"
+	"strings"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/model"
+)
+
+// imagesMark stands before the images of a result, and its call's id after it: a tool message holds text only.
+const imagesMark = "Images of the result of call "
+
+// The wire of messages, as far as it is used.
+type (
+	message struct {
+		Role       string `json:"role"`
+		Content    any    `json:"content,omitempty"` // a string or []part; nil: there is none
+		ToolCalls  []call `json:"tool_calls,omitempty"`
+		ToolCallID string `json:"tool_call_id,omitempty"`
+	}
+	part struct {
+		Type     string    `json:"type"`
+		Text     string    `json:"text,omitempty"`
+		ImageURL *imageURL `json:"image_url,omitempty"`
+	}
+	imageURL struct {
+		URL string `json:"url"`
+	}
+	call struct {
+		ID       string     `json:"id"`
+		Type     string     `json:"type"`
+		Function calledFunc `json:"function"`
+	}
+	calledFunc struct {
+		Name      string `json:"name"`
+		Arguments string `json:"arguments"`
+	}
+)
+
+// transcript is the transcript of a request on its way to the wire. The wire wants the results of a step right after
+// its calls, so that what came in between waits until they are there.
+type transcript struct {
+	wire    []message
+	open    int       // calls of the last agent message without a result
+	images  []part    // of the results of this step
+	waiting []message // came before the results were complete
+}
+
+func messagesOf(req model.Request) []message {
+	var t transcript
+	if req.System != "" {
+		t.wire = append(t.wire, message{Role: "system", Content: req.System})
+	}
+	for _, m := range req.Messages {
+		switch m.Role {
+		case perdure.RoleAgent:
+			t.settle()
+			t.agent(m)
+		case perdure.RoleToolResult:
+			t.results(m)
+		default:
+			t.user(m)
+		}
+	}
+	t.settle()
+	return t.wire
+}
+
+// settle ends a step: the images of its results, then what waited.
+func (t *transcript) settle() {
+	if len(t.images) > 0 {
+		t.wire = append(t.wire, message{Role: "user", Content: t.images})
+	}
+	t.wire = append(t.wire, t.waiting...)
+	t.open, t.images, t.waiting = 0, nil, nil
+}
+
+// agent adds an answer of the model. One without text and calls, as an interruption leaves it, is left out, because
+// providers refuse it. Thinking is not sent.
+func (t *transcript) agent(m perdure.Message) {
+	answer := message{Role: "assistant"}
+	if text := m.Text(); strings.TrimSpace(text) != "" {
+		answer.Content = text
+	}
+	for _, c := range m.Calls() {
+		arguments := cmp.Or(strings.TrimSpace(string(c.Arguments)), "{}")
+		answer.ToolCalls = append(answer.ToolCalls, call{
+			ID: string(c.ID), Type: "function", Function: calledFunc{Name: c.Name, Arguments: arguments},
+		})
+	}
+	if answer.Content != nil || len(answer.ToolCalls) > 0 {
+		t.wire = append(t.wire, answer)
+	}
+	t.open = len(answer.ToolCalls)
+}
+
+func (t *transcript) results(m perdure.Message) {
+	for _, p := range m.Parts {
+		if p.Result == nil {
+			continue
+		}
+		r := *p.Result
+		t.wire = append(t.wire, message{Role: "tool", ToolCallID: string(r.CallID), Content: resultText(r)})
+		if len(r.Images) > 0 {
+			t.images = append(t.images, part{Type: "text", Text: imagesMark + string(r.CallID) + ":"})
+		}
+		for _, image := range r.Images {
+			t.images = append(t.images, imagePart(image))
+		}
+		t.open--
+	}
+	if t.open <= 0 && len(t.waiting) > 0 {
+		t.settle()
+	}
+}
+
+// resultText is what the model reads of a result: its JSON. No tool message is empty.
+func resultText(r perdure.ToolResult) string {
+	if len(r.Result) > 0 {
+		return string(r.Result)
+	}
+	if r.Error == "" {
+		return "null"
+	}
+	text, err := json.Marshal(map[string]string{"error": r.Error})
+	if err != nil {
+		return "null"
+	}
+	return string(text)
+}
+
+// user adds what a person or the runtime said. Text alone is a plain string, which every server takes.
+func (t *transcript) user(m perdure.Message) {
+	var parts []part
+	plain := true
+	for _, p := range m.Parts {
+		switch {
+		case p.Image != nil:
+			parts, plain = append(parts, imagePart(*p.Image)), false
+		case p.Text != "":
+			parts = append(parts, part{Type: "text", Text: p.Text})
+		}
+	}
+	if len(parts) == 0 {
+		return // providers refuse it, and it says nothing
+	}
+	if m.Role == perdure.RoleNotification {
+		parts = append([]part{{Type: "text", Text: model.NotificationMark}}, parts...)
+	}
+	said := message{Role: "user", Content: parts}
+	if plain {
+		var texts []string
+		for _, p := range parts {
+			texts = append(texts, p.Text)
+		}
+		said.Content = strings.Join(texts, "\n")
+	}
+	if t.open > 0 || len(t.images) > 0 {
+		t.waiting = append(t.waiting, said)
+		if t.open <= 0 {
+			t.settle()
+		}
+		return
+	}
+	t.wire = append(t.wire, said)
+}
+
+func imagePart(image perdure.Image) part {
+	return part{Type: "image_url", ImageURL: &imageURL{URL: "data:" + image.MediaType + ";base64," + image.Base64}}
+}

@@ -1,0 +1,317 @@
+package perdure_test
+
+import (
+	"errors"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/perdure/perdure"
+)
+
+// TestNormalURL: one form for everything that leads to the same place (NL3).
+func TestNormalURL(t *testing.T) {
+	t.Parallel()
+	cases := map[string]string{
+		"http://a.test":                           "http://a.test/",
+		"HTTPS://A.Test.:443/x?y#z":               "https://a.test/x?y",
+		"http://a.test:080/":                      "http://a.test/",
+		"http://a.test:/":                         "http://a.test/",
+		"https://a.test:80/":                      "https://a.test:80/",
+		"http://a.test:08080":                     "http://a.test:8080/",
+		"http://[::FFFF:10.0.0.1]:81/":            "http://10.0.0.1:81/",
+		"http://[0:0:0:0:0:0:0:1]/":               "http://[::1]/",
+		"http://10.0.0.1./":                       "http://10.0.0.1/",
+		"http://a.test/a/./b/../c/":               "http://a.test/a/c/",
+		"http://a.test/../..":                     "http://a.test/",
+		"http://a.test/%61%2d%2D%7e%2f%c3%a4":     "http://a.test/a--~%2F%C3%A4",
+		"http://a.test/ä b":                       "http://a.test/%C3%A4%20b",
+		"http://a.test/a//b":                      "http://a.test/a//b",
+		"http://a.test/..a/.b/c..":                "http://a.test/..a/.b/c..",
+		"http://a.test/?q=ä b%zz&../..":           "http://a.test/?q=%C3%A4%20b%zz&../..",
+		"http://a.test/?":                         "http://a.test/",
+		"http://xn--bcher-kva.test/":              "http://xn--bcher-kva.test/",
+		"http://a_b.test/group%2fproject":         "http://a_b.test/group%2Fproject",
+		"http://123abc.test/100%25":               "http://123abc.test/100%25",
+		"http://a.test/%2561":                     "http://a.test/%2561",
+		"http://1e100.net/":                       "http://1e100.net/",
+		"http://a.test/" + strings.Repeat("a", 9): "http://a.test/aaaaaaaaa",
+	}
+	for in, want := range cases {
+		u, err := perdure.NormalURL(in)
+		if err != nil || u.String() != want {
+			t.Errorf("%s: got %v, %v, want %s", in, u, err, want)
+		}
+	}
+}
+
+// TestNormalURLRefuses what has no one meaning.
+func TestNormalURLRefuses(t *testing.T) {
+	t.Parallel()
+	cases := map[string]string{
+		"scheme":             "a.test / //a.test /x file:///etc/passwd gopher://a.test javascript:alert(1) ws://a.test unix:///x http+unix://x data:,x",
+		"user or a password": "http://me@a.test http://me:hush@a.test http://@a.test http://:@a.test http://a.test:80@b.test",
+		"names no host":      "http: http:/// http:a.test http:///a.test http://?x http://#x https:/a.test",
+		"odd form": "http://127.1 http://1 http://2130706433 http://0x7f000001 http://0X7F.1 http://017700000001 http://0177.0.0.1 http://127.0.0.01 " +
+			"http://127.0.0.0x1 http://1.2.3.4.5 http://256.0.0.1 http://a.0x http://a.1 http://127.0.0.1.1. http://0",
+		"port":           "http://a.test:0 http://a.test:65536 http://a.test:99999999999999999999",
+		"zone":           "http://[fe80::1%25eth0] http://[::1%25lo]:80",
+		"xn--":           "http://ä.test http://раypal.test http://１２７.0.0.1 http://127。0。0。1 http://a.te​st http://a*b.test http://a!b.test http://%C3%A4.test",
+		"no name":        "http://a..test http://.a.test http://a.test.. http://. http://" + strings.Repeat("a", 64) + ".test http://" + strings.Repeat("a.", 130) + "test",
+		"does not parse": "http://a.test/%zz http://[::1 http://a.test:x http://a.test/% http://a%2etest http://::1",
+		"backslash":      `http://a.test\@b.test http://a.test/\..\x \\a.test`,
+		"dot segment": "http://a.test/%2e%2e/x http://a.test/a/%2E./x http://a.test/..%2fx http://a.test/a%2f..%2fb http://a.test/..%5cx http://a.test/%252e%252e/x " +
+			"http://a.test/%25252e%25252e%25252fx http://a.test/..;/x http://a.test/a/.;v=1/x http://a.test/%2e http://a.test/%252e%252e/%25 http://a.test/%25%32%65%25%32%65",
+		"dot segments": "http://a.test/a//../b http://a.test//./",
+		"escaped 8":    "http://a.test/%" + strings.Repeat("25", 9) + "41",
+		"at most":      "http://a.test/" + strings.Repeat("a", 17000),
+	}
+	for text, urls := range cases {
+		for u := range strings.FieldsSeq(urls) {
+			got, err := perdure.NormalURL(u)
+			if err == nil || !strings.Contains(err.Error(), text) || strings.Contains(err.Error(), "hush") {
+				t.Errorf("%s: got %v, %v, want an error with %q", u, got, err, text)
+			}
+		}
+	}
+	for _, u := range []string{"", "http://a.test/\n", "http://a.test/\x00", "ht\ttp://a.test", "http://a.test\r\n", "http://a b.test/", " http://a.test"} {
+		if got, err := perdure.NormalURL(u); err == nil {
+			t.Errorf("%q: got %v", u, got)
+		}
+	}
+}
+
+// TestNetworkListPermits holds NL1: what a pattern matches.
+func TestNetworkListPermits(t *testing.T) {
+	t.Parallel()
+	const yes, no = true, false
+	cases := []struct {
+		pattern, url   string
+		allow, blocked bool
+	}{
+		{"a.test", "http://a.test/x", yes, yes}, {"A.Test.", "https://a.test:8443/", yes, yes}, {"a.test", "http://A.TEST./", yes, yes},
+		{"a.test", "http://x.a.test/", no, no}, {"a.test", "http://xa.test/", no, no}, {"a.test", "http://a.test.evil/", no, no},
+		{"*.a.test", "http://a.test/", yes, yes}, {"*.a.test", "http://y.x.a.test/", yes, yes}, {"*.a.test", "http://xa.test/", no, no},
+		{"*.A.test", "http://X.a.Test/", yes, yes},
+		{"10.0.0.1", "http://[::ffff:10.0.0.1]/", yes, yes}, {"::1", "http://[::1]:80/", yes, yes}, {"[::1]", "http://[0::1]/", yes, yes},
+		{"::ffff:10.0.0.1", "http://10.0.0.1/", yes, yes},
+		{"https://a.test", "https://a.test/x", yes, yes}, {"https://a.test", "http://a.test/x", no, no}, {"https://a.test", "https://a.test:444/", no, no},
+		{"https://a.test:443/", "https://a.test/x", yes, yes}, {"http://a.test:8080/v1", "http://a.test:8080/v1/x?y", yes, yes},
+		{"http://a.test/v1", "http://a.test/v1", yes, yes}, {"http://a.test/v1/", "http://a.test/v1", yes, yes}, {"http://a.test/v1", "http://a.test/v10", no, no},
+		{"http://a.test/v1", "http://a.test/V1", no, no}, {"http://a.test/v1", "http://a.test/v1/../v2", no, no}, {"http://a.test/v1", "http://a.test/x/../v1/y", yes, yes},
+		{"http://a.test/%761", "http://a.test/v%31/x", yes, yes}, {"http://a.test/v1", "http://x.a.test/v1", no, no},
+		// what servers read in different ways is blocked, and not allowed
+		{"http://a.test/v1/x", "http://a.test//v1//x", no, yes}, {"http://a.test/v1/x", "http://a.test/v1%2fx", no, yes}, {"http://a.test/v1/x", "http://a.test/v1;a=b/x", no, yes},
+		{"http://a.test/v1", "http://a.test/%2576%31", no, yes}, {"http://a.test/v1", "http://a.test/%2576%31/%25", no, yes}, {"http://a.test/v1/x", "http://a.test/v1%5cx", no, yes},
+		// broken patterns close
+		{"", "http://a.test/", no, yes}, {"*", "http://a.test/", no, yes}, {"*.", "http://a.test/", no, yes}, {"a.test:80", "http://a.test/", no, yes},
+		{"a.test/x", "http://a.test/x", no, yes}, {"http://", "http://a.test/", no, yes}, {"ftp://a.test", "http://a.test/", no, yes}, {"*.10.0.0.1", "http://10.0.0.1/", no, yes},
+		{"http://*.a.test/", "http://x.a.test/", no, yes}, {"http://a.test/?q", "http://a.test/?q", no, yes}, {"x.*.test", "http://x.a.test/", no, yes}, {"127.1", "http://127.0.0.1/", no, yes},
+	}
+	for _, c := range cases {
+		allow, rule := perdure.NetworkList{Allowed: []string{c.pattern}}.Permits(c.url)
+		if allow != c.allow || !allow && rule != perdure.RuleAllowed {
+			t.Errorf("allowed %q, %s: got %v, rule %q", c.pattern, c.url, allow, rule)
+		}
+		open, rule := perdure.NetworkList{Blocked: []string{c.pattern}}.Permits(c.url)
+		if open == c.blocked || !open && rule != perdure.RuleBlocked {
+			t.Errorf("blocked %q, %s: got %v, rule %q", c.pattern, c.url, open, rule)
+		}
+	}
+}
+
+// TestNetworkListOrder: Blocked is looked at first, and no URL passes unread (regression: one that did not
+// parse passed where only Blocked was set).
+func TestNetworkListOrder(t *testing.T) {
+	t.Parallel()
+	l := perdure.NetworkList{Allowed: []string{"*.a.test"}, Blocked: []string{"b.a.test"}}
+	for u, want := range map[string]string{"http://b.a.test/": perdure.RuleBlocked, "http://c.a.test/": "", "http://c.test/": perdure.RuleAllowed} {
+		if ok, rule := l.Permits(u); rule != want || ok != (want == "") {
+			t.Errorf("%s: got %v, %q, want %q", u, ok, rule, want)
+		}
+	}
+	for _, l := range []perdure.NetworkList{{}, {Blocked: []string{"b.test"}}, {Allowed: []string{"a.test"}}} {
+		for _, u := range []string{"http://a.test/%zz", "http://127.1/", "ftp://a.test/", "http://u@a.test/", "", "http://a.test\\x"} {
+			if ok, rule := l.Permits(u); ok || rule != perdure.RuleInvalid {
+				t.Errorf("%+v, %q: got %v, %q", l, u, ok, rule)
+			}
+		}
+	}
+}
+
+// TestNetworkListCheck: every broken pattern is named, and no good one.
+func TestNetworkListCheck(t *testing.T) {
+	t.Parallel()
+	good := perdure.NetworkList{Allowed: []string{"a.test", "*.b.test", "https://c.test/x", "::1"}, Blocked: []string{"*", "10.0.0.1"}}
+	if err := good.Check(); err != nil {
+		t.Error(err)
+	}
+	err := perdure.NetworkList{Allowed: []string{"*", "a.test", "a b"}, Blocked: []string{"http://u:p@x/", "x:1"}}.Check()
+	if !errors.Is(err, perdure.Invalid) || strings.Count(err.Error(), "\n") != 3 {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestNarrow holds NL2's cases.
+func TestNarrow(t *testing.T) {
+	t.Parallel()
+	list := func(allowed, blocked string) perdure.NetworkList {
+		return perdure.NetworkList{Allowed: strings.Fields(allowed), Blocked: strings.Fields(blocked)}
+	}
+	cases := []struct {
+		name                string
+		parent, child, want perdure.NetworkList
+	}{
+		{"both empty", list("", ""), list("", ""), list("", "")},
+		{"the child inherits", list("a.test", "x"), list("", "y"), list("a.test", "x y")},
+		{"the parent allows all", list("", "x"), list("a.test", "x"), list("a.test", "x")},
+		{"blocked is the union, the parent's first", list("", "c a"), list("", "b a"), list("", "c a b")},
+		{"inside a wildcard", list("*.a.test", ""), list("a.test x.a.test *.x.a.test http://x.a.test/p b.test", ""), list("a.test x.a.test *.x.a.test http://x.a.test/p", "")},
+		{"an exact host grants no wildcard", list("a.test b.test", ""), list("*.a.test b.test", ""), list("b.test", "")},
+		{"an exact host grants its prefixes", list("a.test", ""), list("https://a.test:8443/x", ""), list("https://a.test:8443/x", "")},
+		{"a prefix grants longer ones only", list("https://a.test/v1", ""), list("https://a.test/v1/x https://a.test/v10 https://a.test a.test http://a.test/v1", ""), list("https://a.test/v1/x", "")},
+		{"nothing left", list("a.test", "x"), list("b.test", "y"), list("a.test", "x y *")},
+		{"nothing left, once more", list("a.test", "*"), list("b.test", ""), list("a.test", "*")},
+		{"a wider child", list("x.a.test", ""), list("*.a.test", ""), list("x.a.test", "*")},
+		{"a broken child", list("a.test", ""), list("a:b", ""), list("a.test", "*")},
+		{"written differently", list("A.Test", ""), list("a.test. http://a.TEST:80", ""), list("a.test. http://a.TEST:80", "")},
+	}
+	for _, c := range cases {
+		got := c.parent.Narrow(c.child)
+		if !slices.Equal(got.Allowed, c.want.Allowed) || !slices.Equal(got.Blocked, c.want.Blocked) {
+			t.Errorf("%s: got %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+// anyPattern draws patterns over few hosts and paths, so that they meet; some are broken.
+func anyPattern() *rapid.Generator[string] {
+	return rapid.Custom(func(t *rapid.T) string {
+		host := anyHost().Draw(t, "host")
+		switch rapid.IntRange(0, 9).Draw(t, "kind") {
+		case 0, 1, 2:
+			return host
+		case 3, 4, 5:
+			return "*." + host
+		case 6:
+			return rapid.SampledFrom([]string{"", "*", "a b", "http://", "*.10.0.0.1", host + ":80", "127.1"}).Draw(t, "broken")
+		}
+		return anyURL().Draw(t, "prefix")
+	})
+}
+
+func anyHost() *rapid.Generator[string] {
+	return rapid.SampledFrom([]string{"a.test", "A.test.", "x.a.test", "y.x.a.test", "b.test", "xa.test", "test", "10.0.0.1"})
+}
+
+func anyURL() *rapid.Generator[string] {
+	return rapid.Custom(func(t *rapid.T) string {
+		scheme := rapid.SampledFrom([]string{"http", "https"}).Draw(t, "scheme")
+		port := rapid.SampledFrom([]string{"", "", ":80", ":443", ":8080"}).Draw(t, "port")
+		path := strings.Join(rapid.SliceOfN(rapid.SampledFrom([]string{"/v1", "/v10", "/%761", "/x", "//x", "/a%2fb", "/a/b", "/", ";p", "%25", "/%2541"}), 0, 3).Draw(t, "path"), "")
+		if path != "" && path[0] != '/' {
+			path = "/" + path
+		}
+		return scheme + "://" + anyHost().Draw(t, "host") + port + path
+	})
+}
+
+func anyList() *rapid.Generator[perdure.NetworkList] {
+	return rapid.Custom(func(t *rapid.T) perdure.NetworkList {
+		patterns := rapid.SliceOfN(anyPattern(), 0, 4)
+		return perdure.NetworkList{Allowed: patterns.Draw(t, "allowed"), Blocked: rapid.SliceOfN(anyPattern(), 0, 2).Draw(t, "blocked")}
+	})
+}
+
+// TestNarrowLaws: whatever the layers, narrowing only takes away, and what is gone stays gone (NL2).
+func TestNarrowLaws(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		parent, child, later := anyList().Draw(t, "parent"), anyList().Draw(t, "child"), anyList().Draw(t, "later")
+		u := anyURL().Draw(t, "url")
+		permits := func(l perdure.NetworkList) bool { ok, _ := l.Permits(u); return ok }
+		both := parent.Narrow(child)
+
+		if permits(both) && !(permits(parent) && permits(child)) {
+			t.Fatalf("%v narrowed by %v is %v and permits %s, which one of them refuses", parent, child, both, u)
+		}
+		if !permits(both) && permits(both.Narrow(later)) {
+			t.Fatalf("a later layer reopens %s", u)
+		}
+		if permits(parent) != permits(parent.Narrow(perdure.NetworkList{})) || permits(child) != permits(perdure.NetworkList{}.Narrow(child)) {
+			t.Fatalf("an empty layer changes what becomes of %s", u)
+		}
+		if permits(parent) != permits(parent.Narrow(parent)) {
+			t.Fatalf("a list narrowed by itself decides otherwise about %s", u)
+		}
+	})
+}
+
+// TestPatternLaws: Allowed reads a pattern never wider than Blocked does, and nothing is permitted that is
+// spelled otherwise than its normal form.
+func TestPatternLaws(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		p, raw := anyPattern().Draw(t, "pattern"), anyURL().Draw(t, "url")
+		allow, _ := perdure.NetworkList{Allowed: []string{p}}.Permits(raw)
+		open, _ := perdure.NetworkList{Blocked: []string{p}}.Permits(raw)
+		if allow && open {
+			t.Fatalf("%q allows %s and does not block it", p, raw)
+		}
+		u, err := perdure.NormalURL(raw)
+		if err != nil {
+			return
+		}
+		if again, _ := (perdure.NetworkList{Allowed: []string{p}}).Permits(u.String()); again != allow {
+			t.Fatalf("%q decides otherwise about %s than about %s", p, u, raw)
+		}
+	})
+}
+
+// FuzzNormalURL: the normal form is a fixed point, and plain to every reader.
+func FuzzNormalURL(f *testing.F) {
+	for _, raw := range []string{"http://a.test/", "https://A.test.:443/%2e%2e/x?y#z", "http://[::ffff:1.2.3.4]:80/a//b", "http://127.1", "http://u:p@h:1/", "http://a/%25%32%65"} {
+		f.Add(raw)
+	}
+	f.Fuzz(func(t *testing.T, raw string) {
+		u, err := perdure.NormalURL(raw)
+		if err != nil {
+			return
+		}
+		text := u.String()
+		again, err := perdure.NormalURL(text)
+		if err != nil || again.String() != text {
+			t.Fatalf("%q becomes %q, and that becomes %v, %v", raw, text, again, err)
+		}
+		read, err := url.Parse(text)
+		if err != nil || read.Host != u.Host || read.Path != u.Path || read.User != nil || read.Fragment != "" {
+			t.Fatalf("%q becomes %q, which reads as %+v, %v", raw, text, read, err)
+		}
+		strange := func(r rune) bool { return r <= ' ' || r >= 0x7f || r == '\\' }
+		if strings.ContainsFunc(text, strange) || u.Host != strings.ToLower(u.Host) || !strings.HasPrefix(u.Path, "/") || strings.Contains(u.Path+"/", "/../") {
+			t.Fatalf("%q becomes %q", raw, text)
+		}
+	})
+}
+
+// FuzzNetworkList: no pattern and no URL makes the laws of lists untrue.
+func FuzzNetworkList(f *testing.F) {
+	f.Add("a.test", "*.a.test", "http://x.a.test/")
+	f.Add("https://a.test/v1", "https://a.test/v1/x", "https://a.test/v1/x%2fy")
+	f.Add("*", "::1", "http://[::1]/")
+	f.Fuzz(func(t *testing.T, one, other, raw string) {
+		parent, child := perdure.NetworkList{Allowed: []string{one}}, perdure.NetworkList{Allowed: []string{other}}
+		byParent, _ := parent.Permits(raw)
+		byChild, _ := child.Permits(raw)
+		both := parent.Narrow(child)
+		if ok, _ := both.Permits(raw); ok && !(byParent && byChild) {
+			t.Fatalf("%q narrowed by %q permits %q", one, other, raw)
+		}
+		if open, _ := (perdure.NetworkList{Blocked: []string{one}}).Permits(raw); open && byParent {
+			t.Fatalf("%q allows %q and does not block it", one, raw)
+		}
+	})
+}

@@ -1,0 +1,109 @@
+package web
+
+import (
+	"context"
+	_ "embed" // the text that the model reads
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/tool"
+)
+
+//go:embed web_fetch.md
+var webFetchText string
+
+// defaultMaxBytes is how much of a body is read where the call does not say.
+const defaultMaxBytes = 1 << 20
+
+type webFetchIn struct {
+	URL      string `json:"url" minLength:"1" maxLength:"8192" jsonschema:"http or https."`
+	Method   string `json:"method,omitempty" enum:"GET,HEAD" default:"GET" jsonschema:"HEAD returns no content."`
+	Format   string `json:"format,omitempty" enum:"markdown,text,raw" default:"markdown" jsonschema:"How a web page is written."`
+	MaxBytes int    `json:"max_bytes,omitempty" min:"1" max:"5242880" default:"1048576" jsonschema:"How much of the body to read."`
+}
+
+type webFetchOut struct {
+	URL         string `json:"url"`
+	FinalURL    string `json:"final_url" jsonschema:"After redirects."`
+	StatusCode  int    `json:"status_code"`
+	ContentType string `json:"content_type" jsonschema:"As the server says; empty: it does not."`
+	Title       string `json:"title,omitempty"`
+	Content     string `json:"content"`
+	Truncated   bool   `json:"truncated" jsonschema:"There is more than was returned."`
+}
+
+// webFetch is web_fetch. Where its result is too long for the model it hands the content on as raw output,
+// so that what is kept in a file is the page itself, which read_file can page through, and not a line of JSON.
+type webFetch struct{ tool.Tool }
+
+// WebFetch returns the tool that fetches a page.
+func WebFetch() tool.Tool {
+	return webFetch{tool.New(tool.Spec{
+		Name:        "web_fetch",
+		DisplayName: "Web Fetch",
+		Description: described(webFetchText),
+		Class:       perdure.Pure,
+		Hints:       tool.Hints{ReadOnly: yes(), OpenWorld: yes(), PersistOutput: yes()},
+		Deadline:    deadline,
+	}, fetch)}
+}
+
+// Run fetches.
+func (w webFetch) Run(ctx context.Context, call tool.Call, env tool.Env) tool.Result {
+	result := w.Tool.Run(ctx, call, env)
+	out, ok := result.Value.(webFetchOut)
+	if !ok {
+		return result
+	}
+	if record, err := result.Record(call.ID); err == nil && len(record.Result) > tool.ResultLimit {
+		return result.WithRaw(out.Content)
+	}
+	return result
+}
+
+func fetch(ctx context.Context, in webFetchIn, env tool.Env) (webFetchOut, error) {
+	at, err := url.Parse(in.URL)
+	switch {
+	case err != nil:
+		return webFetchOut{}, tool.Errorf("Invalid URL: it cannot be read.")
+	case at.Scheme != "http" && at.Scheme != "https":
+		return webFetchOut{}, tool.Errorf("Invalid URL: it must begin with http:// or https://.")
+	case at.Hostname() == "":
+		return webFetchOut{}, tool.Errorf("Invalid URL: it has no host.")
+	}
+	resp, err := send(ctx, env, "web_fetch", "", request(in, env))
+	if err != nil {
+		return webFetchOut{}, err
+	}
+	if final, err := url.Parse(resp.URL); err == nil {
+		at = final
+	}
+	out := webFetchOut{
+		URL: in.URL, FinalURL: clean(resp.URL), StatusCode: resp.Status,
+		ContentType: clean(http.Header(resp.Header).Get("Content-Type")),
+	}
+	if in.Method == http.MethodHead {
+		return out, nil
+	}
+	format := in.Format
+	if format == "" {
+		format = formatMarkdown
+	}
+	body, err := contentOf(ctx, resp, at, format)
+	out.Title, out.Content, out.Truncated = body.title, body.text, body.truncated
+	return out, err
+}
+
+// request is the request of a call. It has no purpose: what an operator listed for one stays closed to it (EG3).
+func request(in webFetchIn, env tool.Env) perdure.WebRequest {
+	if in.MaxBytes <= 0 {
+		in.MaxBytes = defaultMaxBytes
+	}
+	header := map[string][]string{"Accept": {"text/html, application/xhtml+xml, text/*;q=0.9, application/json;q=0.9, */*;q=0.5"}}
+	if env.Locale != "" && !strings.ContainsAny(env.Locale, "\r\n\x00") {
+		header["Accept-Language"] = []string{env.Locale}
+	}
+	return perdure.WebRequest{Method: in.Method, URL: in.URL, Header: header, MaxBytes: int64(in.MaxBytes)}
+}
