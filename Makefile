@@ -1,6 +1,6 @@
 .DEFAULT_GOAL := help
 
-.PHONY: help demo test lint cover generate
+.PHONY: help demo test lint cover bench generate
 
 help: ## lists the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' Makefile
@@ -22,6 +22,9 @@ lint: ## gofmt, go vet, and golangci-lint from tools/go.mod
 cover: ## coverage by package, and as a page: coverage.html
 	go test -coverprofile=coverage.out ./...
 	go tool cover -html=coverage.out -o coverage.html
+
+bench: ## measures Perdure beside plain SQLite: a table, and bench.json; docs/how-to/read-the-figures.md explains it
+	CGO_ENABLED=0 go run ./bench
 
 generate: ## writes again whatever is generated; a clean tree afterwards proves that nothing was stale
 	go generate ./...

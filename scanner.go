@@ -1,7 +1,6 @@
 package perdure
 
 import (
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,10 +26,9 @@ type scanner struct {
 	members []member      // of the objects that are open, the innermost last
 	orders  map[int]order // nil: not asked for; else of the objects whose keys are not in order
 
-	bounded bool // numbers have limits
-	strict  bool // fields that are not known are faults; else they go to skipped
-	blame   bool // what reads itself is tried, to find out which value it was that could not be read
-	shapes  map[reflect.Type]shape
+	bounded bool   // numbers have limits
+	strict  bool   // fields that are not known are faults; else they go to skipped
+	blame   bool   // what reads itself is tried, to find out which value it was that could not be read
 	skipped []span // what encoding/json shall not see, commas included
 }
 
@@ -133,7 +131,7 @@ func (s *scanner) value(to spot, level int) *jsonFault {
 // inside checks the JSON in a string, of a field with the option string.
 func (s *scanner) inside(to spot, token string) *jsonFault {
 	to.quoted = false
-	inner := scanner{text: unquoted(token), bounded: s.bounded, strict: s.strict, shapes: s.shapes}
+	inner := scanner{text: unquoted(token), bounded: s.bounded, strict: s.strict}
 	return inner.one(to)
 }
 
@@ -144,7 +142,7 @@ func (s *scanner) object(to spot, level int) *jsonFault {
 		s.pos++
 		return nil
 	}
-	fields, known := s.shapeOf(to)
+	fields, known := shapeOf(to)
 	for {
 		m, fault := s.key()
 		if fault != nil {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode"
 )
 
@@ -68,7 +69,7 @@ func decodeJSON(text []byte, into any, strict bool) (err error) {
 		}
 	}()
 	to := spot{t: v.Type(), v: v}
-	s := scanner{text: string(text), bounded: true, strict: strict, shapes: map[reflect.Type]shape{}}
+	s := scanner{text: string(text), bounded: true, strict: strict}
 	if err := s.whole(to); err != nil {
 		return err
 	}
@@ -87,7 +88,7 @@ func decodeJSON(text []byte, into any, strict bool) (err error) {
 	if fault == nil {
 		return nil
 	}
-	blamed := scanner{text: s.text, strict: strict, shapes: s.shapes, blame: true}
+	blamed := scanner{text: s.text, strict: strict, blame: true}
 	if err := blamed.whole(to); err != nil {
 		return err
 	}
@@ -328,6 +329,10 @@ func (to spot) tried(token string) *jsonFault {
 // shape is the fields of a struct by the names that they have in JSON.
 type shape map[string]field
 
+// shapes holds the shapes of the types that were decoded into, by type. It is a global because what it holds is true
+// for the whole program and never changes: finding it anew would cost ten times what a small text does.
+var shapes sync.Map // of reflect.Type to shape
+
 // field is a field of a struct, perhaps of one that is embedded.
 type field struct {
 	t      reflect.Type
@@ -337,15 +342,15 @@ type field struct {
 }
 
 // shapeOf returns the fields of the struct that an object goes to.
-func (s *scanner) shapeOf(to spot) (shape, bool) {
+func shapeOf(to spot) (shape, bool) {
 	if to.t == nil || to.own || to.t.Kind() != reflect.Struct {
 		return nil, false
 	}
-	found, ok := s.shapes[to.t]
-	if !ok {
-		found = newShape(to.t)
-		s.shapes[to.t] = found
+	if found, ok := shapes.Load(to.t); ok {
+		return found.(shape), true
 	}
+	found := newShape(to.t)
+	shapes.Store(to.t, found)
 	return found, true
 }
 
