@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// groupWriters is how many hand rows to the committer of the floor.
+const groupWriters = 64
+
+// measureDisk measures what the disk and the database library can do without us: a sync, a commit of one row, and
+// commits that many writers share.
+func measureDisk(ctx context.Context, l *lab) error {
+	f, err := l.floor(ctx)
+	if err != nil {
+		return err
+	}
+	defer f.close()
+	var syncs, commits sample
+	var commitRates, groupRates []float64
+	for range l.count(5, 1) {
+		s, err := l.syncs(l.count(200, 5))
+		if err != nil {
+			return err
+		}
+		syncs = append(syncs, s...)
+		if s, err = bareCommits(f, l.count(200, 5)); err != nil {
+			return err
+		}
+		commits, commitRates = append(commits, s...), append(commitRates, rateOf(s))
+		rate, err := groupCommits(f, l.count(100, 3))
+		if err != nil {
+			return err
+		}
+		groupRates = append(groupRates, rate)
+	}
+	l.report.latencies("floor_fsync", syncs)
+	l.report.latencies("floor_commit", commits)
+	l.report.set("floor_commit", "commits_per_s", median(commitRates))
+	l.report.rates("floor_group_commit_64", "rows_per_s", groupRates)
+	return nil
+}
+
+// rateOf is how many of a sample there are in a second, one after another.
+func rateOf(s sample) float64 {
+	var all time.Duration
+	for _, d := range s {
+		all += d
+	}
+	return perSecond(len(s), all)
+}
+
+// syncs writes 4 KiB after 4 KiB and brings each to the disk.
+func (l *lab) syncs(n int) (sample, error) {
+	path := filepath.Join(l.root, "sync")
+	file, err := os.Create(path)
+	if err != nil {
+		return nil, fmt.Errorf("sync: %w", err)
+	}
+	defer func() { _ = os.Remove(path) }() // the folder goes at the end anyway
+	defer file.Close()
+	block := make([]byte, 4096)
+	var s sample
+	for i := range n {
+		block[0] = byte(i)
+		began := time.Now()
+		if _, err := file.Write(block); err != nil {
+			return nil, fmt.Errorf("sync: %w", err)
+		}
+		if err := syncFile(file); err != nil {
+			return nil, fmt.Errorf("sync: %w", err)
+		}
+		s = append(s, time.Since(began))
+	}
+	return s, nil
+}
+
+// bareCommits writes rows, each in a commit of its own.
+func bareCommits(f *floor, n int) (sample, error) {
+	row := bareNote()
+	var s sample
+	for range n {
+		began := time.Now()
+		if err := f.commit(row); err != nil {
+			return nil, fmt.Errorf("bare commit: %w", err)
+		}
+		s = append(s, time.Since(began))
+	}
+	return s, nil
+}
+
+// bareNote writes one row of a few hundred bytes.
+func bareNote() write {
+	body := bareBody("note", "1")
+	return func(f *floor) error { return f.exec(floorNote, body) }
+}
+
+// groupCommits lets many writers hand rows to the committer, each waiting for its commit, and returns rows a second.
+func groupCommits(f *floor, each int) (float64, error) {
+	took, err := together(groupWriters, func(int) error {
+		c, row := newBareCaller("group"), bareNote()
+		for range each {
+			if err := c.through(f, row); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return perSecond(groupWriters*each, took.wall), err
+}

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// experiment is a measurement that can be run alone. It writes one figure or several.
+type experiment struct {
+	name string
+	run  func(ctx context.Context, l *lab) error
+}
+
+// experiments returns all of them, in the order of the table.
+func experiments() []experiment {
+	return []experiment{
+		{"disk", measureDisk},
+		{"calls", measureCalls},
+		{"sequential", measureSequential},
+		{"turn", measureTurn},
+		{"tasks", measureTasks},
+		{"supervised", measureSupervised},
+		{"watcher", measureWatcher},
+		{"recovery", measureRecovery},
+		{"journal", measureJournal},
+		{"sessions", measureSessions},
+		{"parked", measureParked}, // takes longest
+	}
+}
+
+func experimentNames() []string {
+	var names []string
+	for _, e := range experiments() {
+		names = append(names, e.name)
+	}
+	return names
+}
+
+// choose returns the experiments of a list of names; an empty list is all of them.
+func choose(only string) ([]experiment, error) {
+	all := experiments()
+	if only == "" {
+		return all, nil
+	}
+	byName := map[string]experiment{}
+	for _, e := range all {
+		byName[e.name] = e
+	}
+	var chosen []experiment
+	for _, name := range strings.Split(only, ",") {
+		e, ok := byName[strings.TrimSpace(name)]
+		if !ok {
+			return nil, fmt.Errorf("there is no measurement %q: choose from %s", name, strings.Join(experimentNames(), ", "))
+		}
+		chosen = append(chosen, e)
+	}
+	return chosen, nil
+}
+
+// lab is what the experiments share.
+type lab struct {
+	options
+	root     string // a folder of this run, on the disk that is measured
+	report   *Report
+	progress io.Writer
+	began    time.Time
+	folders  int
+}
+
+func newLab(ctx context.Context, o options, progress io.Writer) (*lab, error) {
+	root, err := os.MkdirTemp(o.dir, "perdure-bench-")
+	if err != nil {
+		return nil, fmt.Errorf("make a folder to measure in: %w", err)
+	}
+	l := &lab{options: o, root: root, progress: progress, began: time.Now()}
+	machine, err := l.machine(ctx)
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(root))
+	}
+	l.report = newReport(machine)
+	return l, nil
+}
+
+func (l *lab) close() {
+	if err := os.RemoveAll(l.root); err != nil {
+		l.say("the folder %s is left over: %v", l.root, err)
+	}
+}
+
+// say tells how far the run is.
+func (l *lab) say(format string, args ...any) {
+	fmt.Fprintf(l.progress, "bench: %5.1fs %s\n", time.Since(l.began).Seconds(), fmt.Sprintf(format, args...))
+}
+
+// folder makes a new empty folder.
+func (l *lab) folder(name string) (string, error) {
+	l.folders++
+	dir := filepath.Join(l.root, fmt.Sprintf("%s-%d", name, l.folders))
+	return dir, os.Mkdir(dir, 0o700)
+}
+
+// world opens a world in a new folder.
+func (l *lab) world(ctx context.Context, cfg worldConfig) (*world, error) {
+	dir, err := l.folder("data")
+	if err != nil {
+		return nil, err
+	}
+	cfg.Dir = dir
+	return openWorld(ctx, cfg)
+}
+
+// floor opens a floor in a new folder.
+func (l *lab) floor(ctx context.Context) (*floor, error) {
+	dir, err := l.folder("floor")
+	if err != nil {
+		return nil, err
+	}
+	return openFloor(ctx, dir)
+}
+
+// count is how many of something are measured: few in a quick run.
+func (l *lab) count(full, quick int) int {
+	if l.quick {
+		return quick
+	}
+	return full
+}
+
+// run measures one experiment, with its profiles where they were asked for.
+func (l *lab) run(ctx context.Context, e experiment) error {
+	l.say("%s", e.name)
+	stop, err := startProfiles(l.profile, e.name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(e.run(ctx, l), stop())
+}

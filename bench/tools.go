@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/tool"
+)
+
+// counted is what every tool here is given and answers.
+type counted struct {
+	N int `json:"n"`
+}
+
+// tools are the tools of a world, and where they report. Its functions are set before the engine runs.
+type tools struct {
+	called  func(perdure.SessionID) // a no-op call was entered; nil: nobody listens
+	entered func(moment)            // a parked run was entered; nil: nobody listens
+	left    func(moment)            // the context of a parked run ended; nil: nobody listens
+	asked   func(moment)            // a run was asked for; nil: nobody listens
+	target  string                  // what spawn starts; empty: park
+	args    func(n int) []byte      // of what spawn starts; nil: its number
+	parked  atomic.Int64            // runs that were entered
+}
+
+// moment is when something happened to the run of a number.
+type moment struct {
+	n  int
+	at time.Time
+}
+
+// list makes the tools.
+func (t *tools) list() []tool.Tool {
+	spec := func(name string, class perdure.EffectClass) tool.Spec {
+		return tool.Spec{Name: name, Description: "A tool of the benchmarks.", Class: class, SoftBudget: tool.Never}
+	}
+	return []tool.Tool{
+		tool.New(spec("noop", perdure.AtMostOnce), t.noop),
+		tool.New(spec("spawn", perdure.Idempotent), t.spawn),
+		tool.NewBackground(spec("park", perdure.Idempotent), t.park),
+	}
+}
+
+// noop does nothing.
+func (t *tools) noop(_ context.Context, in counted, env tool.Env) (counted, error) {
+	if t.called != nil {
+		t.called(env.Call.Session)
+	}
+	return in, nil
+}
+
+// spawn starts a background run, through the same port as spawn_background.
+func (t *tools) spawn(ctx context.Context, in counted, env tool.Env) (counted, error) {
+	order := tool.Spawn{Tool: "park", Args: numbered(in.N)}
+	if t.target != "" {
+		order.Tool = t.target
+	}
+	if t.args != nil {
+		order.Args = t.args(in.N)
+	}
+	if t.asked != nil {
+		t.asked(moment{n: in.N, at: time.Now()})
+	}
+	_, err := env.Tasks.Spawn(ctx, order)
+	return in, err
+}
+
+// park is a background run that waits for its end.
+func (t *tools) park(ctx context.Context, in counted, _ tool.Env) (counted, error) {
+	if t.entered != nil {
+		t.entered(moment{n: in.N, at: time.Now()})
+	}
+	t.parked.Add(1)
+	<-ctx.Done()
+	if t.left != nil {
+		t.left(moment{n: in.N, at: time.Now()})
+	}
+	return in, context.Cause(ctx)
+}
+
+// numbered makes the arguments of a tool that is given its number.
+func numbered(n int) []byte { return []byte(`{"n":` + strconv.Itoa(n) + `}`) }
+
+// numberOf reads what numbered wrote; other arguments have no number.
+func numberOf(args []byte) (n int, ok bool) {
+	found, err := fmt.Sscanf(string(args), `{"n":%d}`, &n)
+	return n, found == 1 && err == nil
+}
