@@ -113,14 +113,14 @@ func (s *Session) applyTurn(e Event) error {
 }
 
 func (s *Session) receive(f MessageReceived) {
-	if _, twice := s.Keys[f.Key]; twice && f.Key != "" {
+	if _, twice := s.Keys.Get(f.Key); twice && f.Key != "" {
 		return // one message, however often it was sent (DL12)
 	}
 	m := f.Message
 	m.Mode = f.Mode
 	s.Queue = append(s.Queue, m)
 	if f.Key != "" {
-		s.Keys[f.Key] = m.ID
+		s.Keys.put(f.Key, m.ID)
 	}
 	if f.Source == "" || f.Source == "user" || f.Source == "api" {
 		s.Continuations, s.Held = 0, false // a person spoke (DL8)
@@ -176,7 +176,7 @@ func (s *Session) completeOutput(f OutputCompleted) {
 	}
 	s.Transcript = append(s.Transcript, f.Message)
 	for _, c := range f.Message.Calls() {
-		s.UsedCalls[c.ID] = true
+		s.UsedCalls.put(c.ID, true)
 	}
 	t.Final, t.FinalText = f.Message.ID, f.Message.Text()
 }

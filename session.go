@@ -15,25 +15,25 @@ const FoldVersion = 1
 // Session is a durable conversation: the fold of its journal. Only [Session.Apply] changes it.
 // It is not safe for concurrent use; one goroutine owns a session.
 type Session struct {
-	ID            SessionID            `json:"id"`
-	Seq           int64                `json:"seq"` // of the last event folded
-	Agent         Agent                `json:"agent"`
-	Title         string               `json:"title,omitempty"`
-	Status        SessionStatus        `json:"status"`
-	Transcript    []Message            `json:"transcript,omitempty"`    // what the model is shown, in order
-	Queue         []Message            `json:"queue,omitempty"`         // received and not yet in the transcript
-	Notices       []Message            `json:"notices,omitempty"`       // notifications that no task carries, waiting
-	Turn          *Turn                `json:"turn,omitempty"`          // nil at rest
-	Tasks         map[TaskID]Task      `json:"tasks,omitempty"`         //
-	Ready         []TaskID             `json:"ready,omitempty"`         // ended, to_loop and not delivered, in settle order
-	Unknown       map[CallID]string    `json:"unknown,omitempty"`       // foreground calls of unknown outcome, by tool
-	UsedCalls     map[CallID]bool      `json:"used_calls,omitempty"`    // call ids of this session (N7)
-	Keys          map[string]MessageID `json:"keys,omitempty"`          // senders' idempotency keys (DL12)
-	Continuations int                  `json:"continuations,omitempty"` // automatic turns since a person spoke (DL8)
-	Held          bool                 `json:"held,omitempty"`          // delivery.held was said since then
-	Usage         Usage                `json:"usage"`
-	CreatedAt     time.Time            `json:"created_at"`
-	UpdatedAt     time.Time            `json:"updated_at"`
+	ID            SessionID                   `json:"id"`
+	Seq           int64                       `json:"seq"` // of the last event folded
+	Agent         Agent                       `json:"agent"`
+	Title         string                      `json:"title,omitempty"`
+	Status        SessionStatus               `json:"status"`
+	Transcript    []Message                   `json:"transcript,omitempty"`    // what the model is shown, in order
+	Queue         []Message                   `json:"queue,omitempty"`         // received and not yet in the transcript
+	Notices       []Message                   `json:"notices,omitempty"`       // notifications that no task carries, waiting
+	Turn          *Turn                       `json:"turn,omitempty"`          // nil at rest
+	Tasks         map[TaskID]Task             `json:"tasks,omitempty"`         //
+	Ready         []TaskID                    `json:"ready,omitempty"`         // ended, to_loop and not delivered, in settle order
+	Unknown       map[CallID]string           `json:"unknown,omitempty"`       // foreground calls of unknown outcome, by tool
+	UsedCalls     Register[CallID, bool]      `json:"used_calls,omitzero"`     // call ids of this session (N7)
+	Keys          Register[string, MessageID] `json:"keys,omitzero"`           // senders' idempotency keys (DL12)
+	Continuations int                         `json:"continuations,omitempty"` // automatic turns since a person spoke (DL8)
+	Held          bool                        `json:"held,omitempty"`          // delivery.held was said since then
+	Usage         Usage                       `json:"usage"`
+	CreatedAt     time.Time                   `json:"created_at"`
+	UpdatedAt     time.Time                   `json:"updated_at"`
 }
 
 // SessionStatus is where a session stands (O1). There is no terminal status.
@@ -51,26 +51,32 @@ const (
 // NewSession returns the fold of an empty journal.
 func NewSession(id SessionID) *Session {
 	return &Session{
-		ID:        id,
-		Tasks:     map[TaskID]Task{},
-		Unknown:   map[CallID]string{},
-		UsedCalls: map[CallID]bool{},
-		Keys:      map[string]MessageID{},
+		ID:      id,
+		Tasks:   map[TaskID]Task{},
+		Unknown: map[CallID]string{},
 	}
 }
 
 // Clone returns a copy that may be changed without changing s. Messages and tasks are values that nobody
 // changes in place, so their contents are shared.
 func (s *Session) Clone() *Session {
-	c := *s
+	c := s.Successor()
 	c.Transcript = slices.Clip(s.Transcript)
+	return c
+}
+
+// Successor returns what is to become the next state of s. It grows where s stands, so that a step of a long
+// conversation costs no copy of it: s may be read as before and is not changed, but it must not get another
+// successor, unless the first one is thrown away.
+func (s *Session) Successor() *Session {
+	c := *s
 	c.Queue = slices.Clone(s.Queue)
 	c.Notices = slices.Clone(s.Notices)
 	c.Ready = slices.Clone(s.Ready)
 	c.Tasks = maps.Clone(s.Tasks)
 	c.Unknown = maps.Clone(s.Unknown)
-	c.UsedCalls = maps.Clone(s.UsedCalls)
-	c.Keys = maps.Clone(s.Keys)
+	c.UsedCalls = s.UsedCalls.clone()
+	c.Keys = s.Keys.clone()
 	if s.Turn != nil {
 		turn := *s.Turn
 		turn.Calls = slices.Clone(s.Turn.Calls)
@@ -91,7 +97,7 @@ func DecodeSnapshot(version int, body []byte) (*Session, error) {
 	if err := json.Unmarshal(body, s); err != nil {
 		return nil, fmt.Errorf("%w snapshot: %w", Invalid, err)
 	}
-	if s.ID == "" || s.Tasks == nil || s.Unknown == nil || s.UsedCalls == nil || s.Keys == nil {
+	if s.ID == "" || s.Tasks == nil || s.Unknown == nil {
 		return nil, fmt.Errorf("%w snapshot: it is not whole", Invalid)
 	}
 	return s, nil

@@ -3,6 +3,7 @@ package perdure_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -96,13 +97,14 @@ func TestSessionFollowsItsJournal(t *testing.T) {
 	if s.Status != perdure.SessionActive || s.Title != "second" || !s.CreatedAt.Equal(created) || !s.UpdatedAt.Equal(w.now) || s.AtRest() {
 		t.Errorf("in a turn: got %+v, want it active, renamed, updated", s)
 	}
-	if got := s.Keys["k1"]; got != "message_1" {
+	if got, _ := s.Keys.Get("k1"); got != "message_1" {
 		t.Errorf("the sender's key (DL12): got %q, want the message", got)
 	}
 	w.settle(w.answer("", call("a"))...)
 	w.settle(done(w.runs()[0].Call, `1`))
 	w.settle(w.answer("done")...)
-	if s := w.session; s.Status != perdure.SessionIdle || !s.UsedCalls["a"] || s.Usage.InputTokens != 20 || !s.AtRest() {
+	used, _ := w.session.UsedCalls.Get("a")
+	if s := w.session; s.Status != perdure.SessionIdle || !used || s.Usage.InputTokens != 20 || !s.AtRest() {
 		t.Errorf("at rest: got %+v, want it idle with what it used", s)
 	}
 }
@@ -167,5 +169,43 @@ func TestDecodeSnapshotOfNothing(t *testing.T) {
 
 	if got := len(w.session.Unknown); got != 1 {
 		t.Errorf("unknown calls: got %d, want 1", got)
+	}
+}
+
+// TestSuccessor is a step of a session: what stood before reads as before, however far the next ones go.
+func TestSuccessor(t *testing.T) {
+	t.Parallel()
+	s := perdure.NewSession(sessionID)
+	var states []*perdure.Session
+	var texts []string
+	for n := range int64(600) {
+		next := s.Successor()
+		message := perdure.Text(fmt.Sprint("message ", n))
+		message.ID = perdure.MessageID(fmt.Sprint("message_", n))
+		fact := perdure.MessageReceived{Message: message, Mode: perdure.ModeQueue, Key: fmt.Sprint("key ", n)}
+		if err := next.Apply(perdure.Event{Session: sessionID, Seq: n + 1, Fact: fact}); err != nil {
+			t.Fatal(err)
+		}
+		text, err := perdure.EncodeSnapshot(next)
+		if err != nil {
+			t.Fatal(err)
+		}
+		states, texts, s = append(states, next), append(texts, string(text)), next
+	}
+
+	for i, state := range states {
+		text, err := perdure.EncodeSnapshot(state)
+		if err != nil || string(text) != texts[i] {
+			t.Fatalf("state %d changed, or %v", i, err)
+		}
+		_, has := state.Keys.Get(fmt.Sprint("key ", i))
+		_, early := state.Keys.Get(fmt.Sprint("key ", i+1))
+		if !has || early {
+			t.Fatalf("state %d: has its own key %t, has the next one %t", i, has, early)
+		}
+		read, err := perdure.DecodeSnapshot(perdure.FoldVersion, []byte(texts[i]))
+		if err != nil || !read.Keys.Equal(state.Keys) {
+			t.Fatalf("state %d reads back with other keys, or %v", i, err)
+		}
 	}
 }

@@ -196,7 +196,7 @@ var errRest = errors.New("at rest")
 func (e *Engine) WaitIdle(ctx context.Context, id perdure.SessionID) error {
 	var session *perdure.Session
 	err := e.view(ctx, func(r store.Reader) (err error) {
-		session, err = effect.Fold(r, id)
+		session, err = e.effects.Fold(r, id)
 		return err
 	})
 	if err != nil {

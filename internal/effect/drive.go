@@ -11,10 +11,12 @@ import (
 )
 
 // How many events lie between two snapshots of a session (O8): at any time, and when it comes to rest, so that
-// a short turn costs no commit for a cache.
+// a short turn costs no commit for a cache. A snapshot holds the whole session, so the longer the journal, the more
+// events lie between two: a part of it, which keeps the cost of an event the same.
 const (
 	snapshotEvery  = 500
 	snapshotAtRest = 50
+	snapshotPart   = 8
 )
 
 // Drive is a session in the hands of its one driver, under an epoch (O2). It is not safe for concurrent use.
@@ -64,6 +66,27 @@ func Fold(r store.Reader, id perdure.SessionID) (*perdure.Session, error) {
 	return s, nil
 }
 
+// Fold is the function Fold, and begins with what this process knows of the session. The caller may change the fold.
+func (e *Effects) Fold(r store.Reader, id perdure.SessionID) (*perdure.Session, error) {
+	last, ok := e.folds.get(id)
+	if !ok {
+		return Fold(r, id)
+	}
+	row, err := r.Session(id)
+	if err != nil {
+		return nil, err
+	}
+	s := last.session
+	if s.Seq > row.LastSeq { // the reader is older
+		return Fold(r, id)
+	}
+	s = s.Clone()
+	if s.Seq == row.LastSeq {
+		return s, nil
+	}
+	return s, catchUp(r, s)
+}
+
 // catchUp folds what the journal has beyond the session.
 func catchUp(r store.Reader, s *perdure.Session) error {
 	tail, err := r.Events(s.ID, s.Seq, 0)
@@ -97,8 +120,8 @@ func (e *Effects) Take(ctx context.Context, id perdure.SessionID) (*Drive, []per
 
 // fold brings the session to where this process left it, or else to where the journal is.
 func (e *Effects) fold(ctx context.Context, d *Drive) error {
-	if rested, ok := e.rested.take(d.ID); ok {
-		d.session, d.saved = rested.session, rested.saved
+	if last, ok := e.folds.get(d.ID); ok {
+		d.session, d.saved = last.session, last.saved
 		return nil
 	}
 	err := e.cfg.Store.View(ctx, func(r store.Reader) error {
@@ -143,17 +166,18 @@ func (e *Effects) commit(ctx context.Context, d *Drive, outcomes []Outcome, take
 		d.claimed[id] = call
 	}
 	e.cache(ctx, d)
-	if d.Rested {
-		e.rested.keep(restedFold{session: d.session, saved: d.saved})
-	}
+	e.folds.keep(lastFold{session: d.session, saved: d.saved})
 	return step.due, nil
 }
 
 // cache writes a snapshot every now and then and at rest, outside the turn's commits. It is only a cache, so
 // a failure to write it is not one of the turn.
 func (e *Effects) cache(ctx context.Context, d *Drive) {
-	fresh := d.session.Seq - d.saved
-	if fresh < snapshotAtRest || fresh < snapshotEvery && !d.Rested {
+	due := int64(snapshotEvery)
+	if d.Rested {
+		due = snapshotAtRest
+	}
+	if d.session.Seq-d.saved < max(due, d.session.Seq/snapshotPart) {
 		return
 	}
 	body, err := perdure.EncodeSnapshot(d.session)
@@ -183,7 +207,7 @@ type step struct {
 }
 
 func newStep(e *Effects, d *Drive, tx store.Tx) *step {
-	return &step{e: e, d: d, tx: tx, row: d.row, session: d.session.Clone(), now: tx.Now(), claimed: map[perdure.CallID]perdure.Call{}}
+	return &step{e: e, d: d, tx: tx, row: d.row, session: d.session.Successor(), now: tx.Now(), claimed: map[perdure.CallID]perdure.Call{}}
 }
 
 // run folds what others wrote, records the outcomes, and decides until only acts are left.

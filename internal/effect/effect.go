@@ -67,8 +67,8 @@ type Config struct {
 type Effects struct {
 	cfg   Config
 	group sync.WaitGroup // ends of tasks that no dispatcher carries
-	// rested holds folds of sessions that this process let go, so that their next turn begins at once.
-	rested folds
+	// folds holds the sessions that this process worked on last, so that nobody folds their journals again.
+	folds folds
 	// unstarted holds the tokens of claims and take-overs that this process made and has not acted on yet,
 	// so that one whose answer was lost is known as ours (LG5): perdure.Token to perdure.TakeOver, which is
 	// empty for a claim.

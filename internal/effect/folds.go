@@ -7,48 +7,51 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// maxFolds is how many sessions at rest keep their fold in memory.
+// maxFolds is how many sessions keep their fold in memory when nobody works on them.
 const maxFolds = 256
 
-// restedFold is a session as this process left it. Its fold is never changed, and never wrong: a journal only grows, and
-// whoever takes the session folds what came since.
-type restedFold struct {
+// lastFold is a session as of its last commit here. It is never wrong: a journal only grows, and whoever takes the
+// session folds what came since. It is not changed; only its driver makes a successor of it.
+type lastFold struct {
 	session *perdure.Session
 	saved   int64 // seq of its last snapshot
 }
 
-// folds keeps the sessions that rested last. The zero value is empty. It is safe for concurrent use.
+// folds keeps the sessions that were worked on last. The zero value is empty. It is safe for concurrent use.
 type folds struct {
 	mu    sync.Mutex
-	order list.List                           // guarded by mu; of restedFold, the last one first
+	order list.List                           // guarded by mu; of lastFold, the newest first
 	byID  map[perdure.SessionID]*list.Element // guarded by mu
 }
 
-// keep remembers a fold, and forgets the oldest beyond maxFolds.
-func (f *folds) keep(r restedFold) {
+// keep remembers a fold, and forgets the oldest beyond maxFolds. One that is older than what is known, because its
+// driver was overtaken, is not kept.
+func (f *folds) keep(last lastFold) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.byID == nil {
 		f.byID = map[perdure.SessionID]*list.Element{}
 	}
-	if old, ok := f.byID[r.session.ID]; ok {
-		f.order.Remove(old)
+	if known, ok := f.byID[last.session.ID]; ok {
+		if known.Value.(lastFold).session.Seq <= last.session.Seq {
+			known.Value = last
+		}
+		f.order.MoveToFront(known)
+		return
 	}
-	f.byID[r.session.ID] = f.order.PushFront(r)
+	f.byID[last.session.ID] = f.order.PushFront(last)
 	if f.order.Len() > maxFolds {
-		oldest := f.order.Remove(f.order.Back()).(restedFold)
+		oldest := f.order.Remove(f.order.Back()).(lastFold)
 		delete(f.byID, oldest.session.ID)
 	}
 }
 
-// take returns the fold of a session and forgets it.
-func (f *folds) take(id perdure.SessionID) (restedFold, bool) {
+// get returns the fold of a session.
+func (f *folds) get(id perdure.SessionID) (lastFold, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	found, ok := f.byID[id]
-	if !ok {
-		return restedFold{}, false
+	if found, ok := f.byID[id]; ok {
+		return found.Value.(lastFold), true
 	}
-	delete(f.byID, id)
-	return f.order.Remove(found).(restedFold), true
+	return lastFold{}, false
 }

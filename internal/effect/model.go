@@ -205,7 +205,7 @@ func nameCalls(s *perdure.Session, parts []perdure.Part) []perdure.Part {
 			continue
 		}
 		call := *part.Call
-		if call.ID == "" || s.UsedCalls[call.ID] || seen[call.ID] {
+		if used, _ := s.UsedCalls.Get(call.ID); call.ID == "" || used || seen[call.ID] {
 			call.ProviderCallID = string(call.ID)
 			call.ID = newCallID()
 		}

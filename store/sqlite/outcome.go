@@ -15,19 +15,58 @@ type outcome struct {
 	panicked any
 }
 
-// run calls fn in a goroutine of its own, so that an fn which ends its goroutine does not end the writer.
-func run(fn func(store.Tx) error, tx store.Tx) outcome {
-	var out outcome
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		defer func() { out.panicked = recover() }()
-		out.err = fn(tx)
-		out.returned = true
-	}()
-	<-done
+// hand runs the fns of transactions, one at a time, in a goroutine beside the writer's: an fn that ends its goroutine
+// does not end the writer. It is only touched by the writer, and its goroutine serves many, so that its stack has grown
+// once. The zero value works.
+type hand struct {
+	jobs  chan job     // no capacity: the writer waits for the answer anyway; nil: no goroutine serves
+	ended chan outcome // capacity 1: the goroutine may end with its answer
+}
+
+type job struct {
+	fn func(store.Tx) error
+	tx store.Tx
+}
+
+// run calls fn and waits for its end.
+func (h *hand) run(fn func(store.Tx) error, tx store.Tx) outcome {
+	if h.jobs == nil {
+		h.jobs, h.ended = make(chan job), make(chan outcome, 1)
+		go serve(h.jobs, h.ended)
+	}
+	h.jobs <- job{fn, tx}
+	out := <-h.ended
+	if out.exited() {
+		h.jobs = nil
+	}
 	return out
 }
+
+// rest ends the goroutine. Nothing is in work.
+func (h *hand) rest() {
+	if h.jobs != nil {
+		close(h.jobs)
+	}
+}
+
+func serve(jobs <-chan job, ended chan<- outcome) {
+	for j := range jobs {
+		j.carry(ended)
+	}
+}
+
+func (j job) carry(ended chan<- outcome) {
+	var out outcome
+	defer func() {
+		out.panicked = recover()
+		ended <- out
+	}()
+	out.err = j.fn(j.tx)
+	out.returned = true
+}
+
+// exited reports that fn ended its goroutine.
+func (o outcome) exited() bool { return !o.returned && o.panicked == nil }
 
 // kept reports whether what fn wrote is to be committed.
 func (o outcome) kept() bool { return o.returned && o.err == nil }
@@ -45,7 +84,7 @@ func (o outcome) deliver() error {
 	switch {
 	case o.panicked != nil:
 		panic(o.panicked)
-	case !o.returned:
+	case o.exited():
 		runtime.Goexit()
 	}
 	return o.err

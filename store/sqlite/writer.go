@@ -29,6 +29,7 @@ const (
 // one database transaction, commits them with one sync, and only then answers.
 type writer struct {
 	conn    *connection // only touched in run
+	hand    hand        // only touched in run
 	dialect sqlstore.Dialect
 	notify  func(perdure.SessionID)
 	// queue has no capacity: a transaction waits in its caller until the writer takes it, so the queue is
@@ -99,6 +100,7 @@ func (w *writer) breakDown(err error) error {
 // run serves until closing. What it has taken it also answers.
 func (w *writer) run() {
 	defer close(w.stopped)
+	defer w.hand.rest()
 	for {
 		select {
 		case <-w.closing:
@@ -203,7 +205,7 @@ func (w *writer) runOne(req *request, alone bool) error {
 		}
 	}
 	tx := sqlstore.New(context.Background(), w.conn, w.dialect)
-	req.outcome, req.appended = run(req.fn, tx), tx.Appended()
+	req.outcome, req.appended = w.hand.run(req.fn, tx), tx.Appended()
 	if err := tx.Failure(); err != nil || alone {
 		return err
 	}
