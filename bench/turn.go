@@ -13,7 +13,7 @@ import (
 )
 
 // The statements that store/sqlite puts around the work: BEGIN and COMMIT around a batch, SAVEPOINT and RELEASE around each
-// transaction in it, BEGIN and ROLLBACK around a view.
+// transaction that shares it with others, BEGIN and ROLLBACK around a view.
 const (
 	framesOfCommit      = 2
 	framesOfTransaction = 2
@@ -55,7 +55,10 @@ func measureTurn(ctx context.Context, l *lab) error {
 	if err != nil {
 		return err
 	}
-	frames := framesOfCommit*commits + framesOfTransaction*transactions + framesOfView*one.views
+	frames := framesOfCommit*commits + framesOfView*one.views
+	if transactions > commits { // some shared a batch: at most all of them
+		frames += framesOfTransaction * transactions
+	}
 	l.report.set(name, "work_statements", one.work)
 	l.report.set(name, "frame_statements", frames)
 	l.report.set(name, "statements", one.work+frames)
@@ -106,10 +109,18 @@ func (l *lab) counted(ctx context.Context, calls int) (c cost, err error) {
 // errIdle ends the watch of a turn.
 var errIdle = errors.New("idle")
 
-// watchedTurn sends the message of a turn to a new session, calling began just before, and returns when the journal says
-// that the session rests, with the number of its events since. It adds nothing to what is counted but a watcher's reads.
+// watchedTurn sends the message of a turn to a session that had one, calling began just before, and returns when the
+// journal says that the session rests, with the number of its events since. It adds nothing to what is counted but a
+// watcher's reads.
 func (w *world) watchedTurn(ctx context.Context, calls int, began func()) (events int, err error) {
 	id, err := w.session(ctx, agent(false))
+	if err != nil {
+		return 0, err
+	}
+	if err := w.rested(ctx, id, order{}); err != nil {
+		return 0, err
+	}
+	before, err := w.Session(ctx, id)
 	if err != nil {
 		return 0, err
 	}
@@ -117,7 +128,7 @@ func (w *world) watchedTurn(ctx context.Context, calls int, began func()) (event
 	if err := w.Send(ctx, id, order{tool: "noop", all: calls, step: 1}.message()); err != nil {
 		return 0, err
 	}
-	err = w.store.Watch(ctx, id, 1, func(f store.Frame) error { // the first is the session's start
+	err = w.store.Watch(ctx, id, before.LastSeq, func(f store.Frame) error {
 		if f.Event == nil {
 			return nil
 		}

@@ -104,17 +104,15 @@ func (e *Engine) Send(ctx context.Context, id perdure.SessionID, message perdure
 		mode = perdure.ModeSteer
 	}
 	err := e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
-		row, err := tx.Session(id)
-		if err != nil {
-			return err
-		}
 		if named {
 			if known, err := received(tx, id, message); known || err != nil {
 				return err
 			}
 		}
-		if mode == perdure.ModeReject && row.Status == perdure.SessionActive {
-			return fmt.Errorf("%w: a turn runs", perdure.Conflict)
+		if mode == perdure.ModeReject {
+			if err := idle(tx, id); err != nil {
+				return err
+			}
 		}
 		message.At = tx.Now()
 		return e.append(tx, id, perdure.Event{Actor: "user", Fact: perdure.MessageReceived{Message: message, Mode: mode, Source: "user"}})
@@ -126,6 +124,15 @@ func (e *Engine) Send(ctx context.Context, id perdure.SessionID, message perdure
 		return fmt.Errorf("send to %s: %w", id, err)
 	}
 	return nil
+}
+
+// idle refuses a session in which a turn runs.
+func idle(r store.Reader, id perdure.SessionID) error {
+	row, err := r.Session(id)
+	if err == nil && row.Status == perdure.SessionActive {
+		err = fmt.Errorf("%w: a turn runs", perdure.Conflict)
+	}
+	return err
 }
 
 // refused reports an error after which nothing can have been committed.
