@@ -19,20 +19,28 @@ import (
 // store cannot promise durability any more.
 type Engine interface {
 	Sessions
+	Conversations
 	Journals
 	Calls
 	Tasks
 	Tools
 }
 
-// Sessions starts conversations and speaks in them.
+// Sessions starts sessions and shows them.
 type Sessions interface {
 	// NewSession starts a session for an agent.
 	NewSession(ctx context.Context, agent perdure.Agent) (Session, error)
+	// NewSessionAs is NewSession under an id of the caller's. The same id again, with the same agent, is one
+	// session; with another agent it is Conflict. Invalid: it is no session id (N5).
+	NewSessionAs(ctx context.Context, id perdure.SessionID, agent perdure.Agent) (Session, error)
 	// Session returns a session. NotFound: no such session.
 	Session(ctx context.Context, id perdure.SessionID) (Session, error)
 	// Sessions lists sessions, newest first; limit 0 means all.
 	Sessions(ctx context.Context, limit int) ([]Session, error)
+}
+
+// Conversations speaks in sessions.
+type Conversations interface {
 	// Send hands a message to a session. It is durable when Send returns; the answer comes as events.
 	// A message without an id is given one. The same id again, with the same content, is one message.
 	Send(ctx context.Context, id perdure.SessionID, message perdure.Message) error
@@ -90,7 +98,7 @@ type Tools interface {
 type Session struct {
 	ID        perdure.SessionID     `json:"id"`
 	Title     string                `json:"title"`
-	Status    perdure.SessionStatus `json:"status"`
+	Status    perdure.SessionStatus `json:"state"`
 	LastSeq   int64                 `json:"last_seq"`
 	OpenTasks int                   `json:"open_tasks"`
 	Unknown   int                   `json:"unknown"` // calls and tasks whose outcome is unknown

@@ -11,6 +11,7 @@ import (
 func intentLaws() []law {
 	return []law{
 		{"the_same_message_twice_is_one", sameMessage},
+		{"the_same_session_id_twice_is_one_session", sameSession},
 		{"refuses_what_a_user_may_not_send", refusesInput},
 		{"steers_a_running_turn", steers},
 		{"an_interrupting_message_starts_the_next_turn", interruptingMessage},
@@ -37,6 +38,27 @@ func sameMessage(t *testing.T, open Harness) { // N5, DL12
 
 	if n := len(facts[perdure.MessageReceived](s)); n != 1 || !errors.Is(err, perdure.Conflict) {
 		t.Errorf("%d received; other content: %v, want Conflict", n, err)
+	}
+}
+
+func sameSession(t *testing.T, open Harness) { // N5
+	s := begin(t, open, Setup{Script: "steps: [{text: hello}]"})
+	const id = "session_0123456789abcdef0123456789abcdef"
+	agent := perdure.Agent{Name: "one", Metadata: map[string]string{"b": "2", "a": "1"}}
+	first, err := s.eng.NewSessionAs(s.ctx, id, agent)
+	if err != nil || first.ID != id {
+		t.Fatalf("got %+v, %v", first, err)
+	}
+
+	again, err := s.eng.NewSessionAs(s.ctx, id, agent)
+	_, other := s.eng.NewSessionAs(s.ctx, id, perdure.Agent{Name: "another"})
+	_, wrong := s.eng.NewSessionAs(s.ctx, "message_0123456789abcdef0123456789abcdef", agent)
+
+	if err != nil || again != first {
+		t.Errorf("the same again: got %+v, %v; want %+v", again, err, first)
+	}
+	if !errors.Is(other, perdure.Conflict) || !errors.Is(wrong, perdure.Invalid) {
+		t.Errorf("another agent: %v, want Conflict; no session id: %v, want Invalid", other, wrong)
 	}
 }
 

@@ -1,8 +1,10 @@
 package local
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -15,9 +17,20 @@ import (
 
 // NewSession starts a session for an agent.
 func (e *Engine) NewSession(ctx context.Context, agent perdure.Agent) (engine.Session, error) {
-	row := store.Session{ID: effect.NewID[perdure.SessionID](), Title: agent.Title, Status: perdure.SessionStarted}
+	return e.NewSessionAs(ctx, effect.NewID[perdure.SessionID](), agent)
+}
+
+// NewSessionAs starts a session under an id of the caller's.
+func (e *Engine) NewSessionAs(ctx context.Context, id perdure.SessionID, agent perdure.Agent) (engine.Session, error) {
+	if _, err := perdure.ParseID[perdure.SessionID](string(id)); err != nil {
+		return engine.Session{}, fmt.Errorf("new session: %w", err)
+	}
+	row := store.Session{ID: id, Title: agent.Title, Status: perdure.SessionStarted}
 	rand.Read(row.Secret[:]) // never fails
 	err := e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+		if known, err := sameAgent(tx, id, agent); known || err != nil {
+			return err
+		}
 		row.CreatedAt, row.UpdatedAt = tx.Now(), tx.Now()
 		if err := tx.CreateSession(row); err != nil {
 			return err
@@ -28,6 +41,33 @@ func (e *Engine) NewSession(ctx context.Context, agent perdure.Agent) (engine.Se
 		return engine.Session{}, fmt.Errorf("new session: %w", err)
 	}
 	return e.Session(ctx, row.ID)
+}
+
+// sameAgent looks for a session that was started before under the same id (N5).
+func sameAgent(r store.Reader, id perdure.SessionID, agent perdure.Agent) (known bool, err error) {
+	switch _, err := r.Session(id); {
+	case errors.Is(err, perdure.NotFound):
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	events, err := r.Events(id, 0, 1)
+	if err != nil || len(events) == 0 {
+		return false, err
+	}
+	created, _ := events[0].Fact.(perdure.SessionCreated)
+	asked, err := json.Marshal(agent)
+	if err != nil {
+		return true, err
+	}
+	stored, err := json.Marshal(created.Agent)
+	if err != nil {
+		return true, err
+	}
+	if !bytes.Equal(asked, stored) {
+		return true, fmt.Errorf("%w: session %s exists, for another agent", perdure.Conflict, id)
+	}
+	return true, nil
 }
 
 // append adds one event with its id and moment.
@@ -104,10 +144,12 @@ func (e *Engine) Send(ctx context.Context, id perdure.SessionID, message perdure
 		mode = perdure.ModeSteer
 	}
 	err := e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+		key := ""
 		if named {
-			if known, err := received(tx, id, message); known || err != nil {
+			if known, err := e.received(tx, id, message); known || err != nil {
 				return err
 			}
+			key = string(message.ID)
 		}
 		if mode == perdure.ModeReject {
 			if err := idle(tx, id); err != nil {
@@ -115,7 +157,7 @@ func (e *Engine) Send(ctx context.Context, id perdure.SessionID, message perdure
 			}
 		}
 		message.At = tx.Now()
-		return e.append(tx, id, perdure.Event{Actor: "user", Fact: perdure.MessageReceived{Message: message, Mode: mode, Source: "user"}})
+		return e.append(tx, id, perdure.Event{Actor: "user", Fact: perdure.MessageReceived{Message: message, Mode: mode, Source: "user", Key: key}})
 	})
 	if !refused(err) {
 		e.wake(id) // also when the answer of the commit was lost
@@ -141,7 +183,14 @@ func refused(err error) bool {
 }
 
 // received looks for a message that was sent before under the same id (N5).
-func received(r store.Reader, id perdure.SessionID, message perdure.Message) (bool, error) {
+func (e *Engine) received(r store.Reader, id perdure.SessionID, message perdure.Message) (bool, error) {
+	s, err := e.effects.Fold(r, id)
+	if err != nil {
+		return false, err
+	}
+	if _, known := s.Keys.Get(string(message.ID)); !known {
+		return false, nil
+	}
 	events, err := r.Events(id, 0, 0)
 	if err != nil {
 		return false, err
