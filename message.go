@@ -2,6 +2,7 @@ package perdure
 
 import (
 	"encoding/json"
+	"math"
 	"strings"
 	"time"
 )
@@ -118,8 +119,17 @@ type Usage struct {
 // Add returns the sum of two usages.
 func (u Usage) Add(v Usage) Usage {
 	return Usage{
-		InputTokens:  u.InputTokens + v.InputTokens,
-		OutputTokens: u.OutputTokens + v.OutputTokens,
-		CachedTokens: u.CachedTokens + v.CachedTokens,
+		InputTokens:  addTokens(u.InputTokens, v.InputTokens),
+		OutputTokens: addTokens(u.OutputTokens, v.OutputTokens),
+		CachedTokens: addTokens(u.CachedTokens, v.CachedTokens),
 	}
+}
+
+// addTokens adds counts that a provider may say anything of: none is negative, and no sum goes round.
+func addTokens(a, b int64) int64 {
+	a, b = max(a, 0), max(b, 0)
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
 }

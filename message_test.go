@@ -1,6 +1,7 @@
 package perdure_test
 
 import (
+	"math"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -113,5 +114,17 @@ func TestUsageAdd(t *testing.T) {
 	got := perdure.Usage{InputTokens: 1, OutputTokens: 2, CachedTokens: 3}.Add(perdure.Usage{InputTokens: 10, OutputTokens: 20, CachedTokens: 30})
 	if want := (perdure.Usage{InputTokens: 11, OutputTokens: 22, CachedTokens: 33}); got != want {
 		t.Errorf("sum: got %+v, want %+v", got, want)
+	}
+}
+
+// TestUsageAdds: whatever a provider reports, sums are not negative and do not go round.
+func TestUsageAdds(t *testing.T) {
+	t.Parallel()
+	most := perdure.Usage{InputTokens: math.MaxInt64, OutputTokens: 2, CachedTokens: -5}
+
+	got := most.Add(most)
+
+	if want := (perdure.Usage{InputTokens: math.MaxInt64, OutputTokens: 4}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
 	}
 }

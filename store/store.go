@@ -1,5 +1,5 @@
 // Package store is the port of memory that survives: journal, sessions, effect ledger, tasks, outbox,
-// files, task logs and workers, committed together or not at all.
+// files, task logs, workers and requests by idempotency key, committed together or not at all.
 //
 // It may import the root only. The one thing to know: everything that changes goes through
 // [Store.InTx], and nothing is acknowledged before InTx has returned nil. The laws stand in storetest.
@@ -57,6 +57,7 @@ type Reader interface {
 	TaskReader
 	FileReader
 	WorkerReader
+	RequestReader
 }
 
 // Tx is what a transaction may ask and do. What it wrote it reads back.
@@ -68,6 +69,7 @@ type Tx interface {
 	TaskWriter
 	FileWriter
 	WorkerWriter
+	RequestWriter
 }
 
 // Frame is what a watcher sees: an event of the journal, or something for display that was never stored.

@@ -11,8 +11,15 @@ type TaskFilter struct {
 	Session perdure.SessionID   // empty: every session
 	States  []perdure.TaskState // empty: every state
 	Worker  perdure.WorkerID    // empty: every worker
+	Except  perdure.WorkerID    // the worker whose tasks are left out; empty: nobody's are
 	Kind    perdure.TaskKind    // empty: every kind
 	Limit   int                 // 0: no limit
+}
+
+// TaskCount is how many tasks of a session are in a state.
+type TaskCount struct {
+	Session perdure.SessionID
+	N       int
 }
 
 // TaskMessage is a word between a session and its task (TK11).
@@ -54,6 +61,10 @@ type TaskReader interface {
 	Task(session perdure.SessionID, id perdure.TaskID) (perdure.Task, error)
 	// Tasks lists records in the order of their creation. Invalid: the filter names a state that is none.
 	Tasks(filter TaskFilter) ([]perdure.Task, error)
+	// CountTasks counts the tasks in a state by session, without reading their records. A session that has none is
+	// not there; they come in the order in which the first that counts was created. An empty session asks for all.
+	// Invalid: no such state.
+	CountTasks(state perdure.TaskState, session perdure.SessionID) ([]TaskCount, error)
 	// TaskMessages returns up to limit messages of a task after one, in the order they were added; limit 0
 	// means all of them. An empty or unknown after means from the first on.
 	TaskMessages(id perdure.TaskID, after perdure.TaskMessageID, limit int) ([]TaskMessage, error)

@@ -125,3 +125,23 @@ func resultsOf(s *perdure.Session) []string {
 	}
 	return results
 }
+
+// TestHiddenSchemas is TL32 for load_tool: it tells of no tool that the session does not see.
+func TestHiddenSchemas(t *testing.T) {
+	t.Parallel()
+	spec := tool.Spec{
+		Name: "tool_00", Description: "Nothing can run in the background.", Class: perdure.Pure,
+		Hints: tool.Hints{CapabilityID: "background_execution"},
+	}
+	hidden := tool.New(spec, func(context.Context, struct {
+		Word string `json:"word"`
+	}, tool.Env) (string, error) {
+		return "", nil
+	})
+
+	_, s := tellTools(t, append(crowd(42, "")[1:], hidden, core.LoadTool()))
+
+	if got := resultsOf(s)[2]; !strings.Contains(got, "Tool definition not found: tool_00") {
+		t.Errorf("load_tool told %s", got)
+	}
+}

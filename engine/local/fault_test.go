@@ -162,7 +162,8 @@ func TestFaultSendAnswerLost(t *testing.T) {
 	r.rest()
 }
 
-// A cancel between the commit of a spawn and its start must reach the work.
+// A cancel between the commit of a spawn and its start must reach the work. The commit's answer is lost, so that the
+// spawn reads back whether it was made, and waits there for the cancel.
 func TestFaultCancelBeforeStart(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, enginetest.Setup{Script: `
@@ -179,10 +180,11 @@ rules:
 	r.st.set(func(f []perdure.Fact) fate {
 		if has(f, any1[perdure.TaskCreated]) {
 			created <- struct{}{}
+			return forgets
 		}
 		return commits
 	})
-	r.st.setView(func() bool { // runTask's look at the session comes after the commit
+	r.st.setView(func() bool {
 		select {
 		case <-created:
 			close(looked)
@@ -192,7 +194,11 @@ rules:
 		return false
 	})
 	r.say("go")
-	<-looked
+	select {
+	case <-looked:
+	case <-r.ctx.Done():
+		t.Fatal("the spawn did not read its commit back")
+	}
 	tasks, _ := r.eng.Tasks(r.ctx, r.id)
 	if _, err := r.eng.CancelTask(r.ctx, tasks[0].ID, "user", ""); err != nil {
 		t.Fatal(err)

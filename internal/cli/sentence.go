@@ -34,7 +34,7 @@ func sentence(e perdure.Event) string {
 	case perdure.ReasonCompleted:
 		return reasoned(f)
 	case perdure.ReasonRecovered:
-		return fmt.Sprintf("%d bytes of the answer stand; the model goes on from there", f.KeptLen)
+		return fmt.Sprintf("the answer broke off; its %d bytes stand", f.KeptLen)
 	case perdure.OutputCompleted:
 		return gist(f.Message)
 	case perdure.Generation:

@@ -133,7 +133,7 @@ func (a *app) todo(t perdure.Task) string {
 
 // resolveLine is the command that resolves an unknown outcome, ready to be completed.
 func (a *app) resolveLine(id string) string {
-	return program + " task resolve " + a.dirFlag() + id + " --happened | --did-not-happen | --run-again"
+	return program + " task resolve " + a.dirFlag() + quote(id) + " --happened | --did-not-happen | --run-again"
 }
 
 func taskError(t perdure.Task) string {

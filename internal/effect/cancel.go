@@ -31,6 +31,7 @@ func (e *Effects) CancelTask(ctx context.Context, id perdure.TaskID, wish Cancel
 		return perdure.CancelReceipt{}, nil
 	}
 	receipt := perdure.CancelReceipt{RequestedAt: task.CancelRequestedAt}
+	e.starting.cancel(id) // first: work that begins right now sees it, and work that has begun is found
 	if e.cfg.Dispatcher.Cancel(string(id), perdure.CauseCanceled) {
 		receipt.SignalledAt = task.UpdatedAt
 	}

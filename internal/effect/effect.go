@@ -69,6 +69,8 @@ type Effects struct {
 	group sync.WaitGroup // ends of tasks that no dispatcher carries
 	// folds holds the sessions that this process worked on last, so that nobody folds their journals again.
 	folds folds
+	// starting holds the tasks whose start is being committed.
+	starting startingTasks
 	// unstarted holds the tokens of claims and take-overs that this process made and has not acted on yet,
 	// so that one whose answer was lost is known as ours (LG5): perdure.Token to perdure.TakeOver, which is
 	// empty for a claim.

@@ -8,13 +8,19 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// env is what a call of a session may reach. Every port takes the session from here (EN3).
+// env is what a foreground call of a session may reach. Every port takes the session from here (EN3).
 func (e *Effects) env(s *perdure.Session, call tool.Call, sink tool.Sink) tool.Env {
-	files, _ := e.cfg.Files(s.ID)
+	return e.envOf(&taskPort{e: e, owner: ownerOf(s), folded: s, turn: call.Turn, call: call.ID}, call, sink)
+}
+
+// envOf is what work may reach whose tasks are those of a port.
+func (e *Effects) envOf(p *taskPort, call tool.Call, sink tool.Sink) tool.Env {
+	agent := &p.owner.agent
+	files, _ := e.cfg.Files(p.owner.session)
 	return tool.Env{
-		Call: call, Sink: sink, Registry: e.cfg.Tools, Files: files, Tasks: &taskPort{e: e, session: s, call: call}, Egress: e.cfg.Egress,
-		Locale: orElse(s.Agent.Locale, "en"), Timezone: orElse(s.Agent.Timezone, "UTC"), DryRun: s.Agent.DryRun,
-		Visible: s.Agent.Tools, Now: time.Now,
+		Call: call, Sink: sink, Registry: e.cfg.Tools, Files: files, Tasks: p, Egress: e.cfg.Egress,
+		Locale: orElse(agent.Locale, "en"), Timezone: orElse(agent.Timezone, "UTC"), DryRun: agent.DryRun,
+		Visible: e.names(*agent), Now: time.Now,
 	}
 }
 

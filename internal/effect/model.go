@@ -28,7 +28,7 @@ func (e *Effects) AskModel(ctx context.Context, s *perdure.Session, c perdure.Ca
 		return e.stoppedAnswer(s, c, model.Answer{}), true
 	}
 	if !c.NotBefore.IsZero() && !wait(ctx, time.Until(c.NotBefore)) {
-		return e.stoppedAnswer(s, c, model.Answer{}), perdure.CauseOf(ctx) == perdure.CauseInterrupt
+		return e.neverAsked(s, c), perdure.CauseOf(ctx) == perdure.CauseInterrupt
 	}
 	begun := time.Now()
 	answer, err := e.stream(ctx, e.request(s, c), c.Message)
@@ -145,7 +145,7 @@ func (e *Effects) failedAnswer(s *perdure.Session, c perdure.CallModel, err erro
 	failure := perdure.ReasonCompleted{ExecID: c.Exec, Code: string(model.Processing), Discarded: a.Discarded, DurationMS: a.took.Milliseconds()}
 	var known *model.Error
 	if errors.As(err, &known) {
-		failure.Code, failure.RetryAfter, failure.Error = string(known.Code), known.RetryAfter, known.Error()
+		failure.Code, failure.RetryAfter, failure.Error = string(known.Code), known.RetryAfter, known.Text
 		failure.Retryable = known.Code.Retryable() || known.Code == perdure.CodeEmptyAnswer
 	} else {
 		failure.Error = "the model could not be asked"
@@ -173,8 +173,8 @@ func keptText(id perdure.MessageID, a model.Answer) perdure.OutputCompleted {
 
 // cutOffNotice tells the model why its last message stops where it does.
 func cutOffNotice() perdure.Message {
-	text := "Your last message broke off here: the connection failed. What you wrote up to there stands and was shown; " +
-		"no tool call of it was made. Go on from there without repeating it."
+	text := "Your last message broke off there, before it was whole. What you wrote stands and was shown; no tool call of " +
+		"it was made. Where it still matters, go on from there without repeating it."
 	return perdure.Message{ID: NewMessageID(), Role: perdure.RoleNotification, Parts: []perdure.Part{{Type: perdure.PartText, Text: text}}}
 }
 
@@ -185,6 +185,12 @@ func (e *Effects) stoppedAnswer(s *perdure.Session, c perdure.CallModel, a model
 		perdure.Generation{Model: a.Model, Usage: a.Usage, Error: perdure.CodeInterrupted},
 		perdure.ReasonCompleted{ExecID: c.Exec, Code: perdure.CodeInterrupted, Error: "interrupted"},
 	)}
+}
+
+// neverAsked completes a message whose model call was stopped in the wait before it: there is nothing to bill.
+func (e *Effects) neverAsked(s *perdure.Session, c perdure.CallModel) Outcome {
+	return Outcome{Events: e.events(s, c, keptText(c.Message, model.Answer{}),
+		perdure.ReasonCompleted{ExecID: c.Exec, Code: perdure.CodeInterrupted, Error: "interrupted"})}
 }
 
 func (e *Effects) events(s *perdure.Session, c perdure.CallModel, facts ...perdure.Fact) []perdure.Event {
@@ -205,7 +211,7 @@ func nameCalls(s *perdure.Session, parts []perdure.Part) []perdure.Part {
 			continue
 		}
 		call := *part.Call
-		if used, _ := s.UsedCalls.Get(call.ID); call.ID == "" || used || seen[call.ID] {
+		if used, _ := s.UsedCalls.Get(call.ID); used || seen[call.ID] || !plainCallID(call.ID) {
 			call.ProviderCallID = string(call.ID)
 			call.ID = newCallID()
 		}
@@ -215,7 +221,14 @@ func nameCalls(s *perdure.Session, parts []perdure.Part) []perdure.Part {
 	return named
 }
 
-// newCallID mints a call id for a call that came without one, or with one that was used before.
+// plainCallID reports an id that may stand in commands and URLs as it is. Another one is the model's to choose, and
+// people paste it into a shell.
+func plainCallID(id perdure.CallID) bool {
+	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.:-"
+	return id != "" && len(id) <= 128 && strings.Trim(string(id), plain) == ""
+}
+
+// newCallID mints a call id for a call that came without one, with one that was used before, or with one that is not plain.
 func newCallID() perdure.CallID {
 	return perdure.CallID("call_" + strings.TrimPrefix(string(NewID[perdure.EventID]()), "event_"))
 }

@@ -15,7 +15,7 @@ import (
 // outlive us, so that they stand before the claim (RC20).
 func (e *Effects) plan(ctx context.Context, s *perdure.Session, calls []perdure.ToolCall) perdure.ActStarted {
 	var act perdure.ActStarted
-	for _, call := range calls {
+	for i, call := range calls {
 		planned := perdure.PlannedCall{ID: call.ID, Name: call.Name}
 		t, known := e.lookup(s.Agent, call.Name)
 		if !known {
@@ -27,7 +27,7 @@ func (e *Effects) plan(ctx context.Context, s *perdure.Session, calls []perdure.
 		planned.DisplayName, planned.Class, planned.Concurrency = spec.DisplayName, spec.Class, spec.Concurrency
 		planned.Narration = tool.Narrate(t, tool.Call{Session: s.ID, ID: call.ID, Tool: call.Name, Args: call.Arguments}, tool.PhaseStarted, s.Agent.Locale)
 		planned.Refusal = e.refuse(s, t, call)
-		if planned.Refusal == nil {
+		if planned.Refusal == nil && i < perdure.MaxCallsPerStep { // the others never start (TN9)
 			planned.Fingerprint, planned.Refusal = e.prepare(ctx, s, t, call)
 		}
 		act.Calls = append(act.Calls, planned)
@@ -53,8 +53,13 @@ func (e *Effects) refuse(s *perdure.Session, t tool.Tool, call perdure.ToolCall)
 	return nil
 }
 
-// fault checks the arguments, unless the tool words its faults itself (TL22).
+// fault checks the arguments, unless the tool words its faults itself (TL22). Text that was no JSON stands as a
+// string in the message, and is checked as it came.
 func (e *Effects) fault(t tool.Tool, call perdure.ToolCall) *tool.Result {
+	var raw string
+	if perdure.DecodeJSON(call.Arguments, &raw) == nil && raw != "" {
+		return e.cfg.Tools.Validate(call.Name, json.RawMessage(raw))
+	}
 	if own, ok := t.(tool.SelfValidating); ok && own.ValidatesItself() {
 		return nil
 	}

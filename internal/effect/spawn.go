@@ -13,38 +13,41 @@ import (
 
 // spawnOrder is a background run as it was asked for, with its ids.
 type spawnOrder struct {
-	session *perdure.Session
-	call    tool.Call // the call that asks
-	target  tool.Tool
-	spawn   tool.Spawn
-	task    perdure.Task // without what only the store knows
+	owner *owner
+	at    time.Time    // of the message that asks; the ids are derived from it
+	task  perdure.Task // without what only the store knows
 }
 
 // spawn starts a background run of a tool, or queues it: the record, its claim and its event are one
 // commit. The ids are derived, so that the same call spawns once, however often it runs (TK1, BG4).
+// Nothing is read between the commit and the run.
 func (e *Effects) spawn(ctx context.Context, o spawnOrder) (tool.Spawned, error) {
-	row, err := e.sessionRow(ctx, o.session.ID)
+	row, err := e.sessionRow(ctx, o.owner.session)
 	if err != nil {
-		return tool.Spawned{}, fmt.Errorf("spawn %s: %w", o.spawn.Tool, err)
+		return tool.Spawned{}, fmt.Errorf("spawn %s: %w", o.task.Tool, err)
 	}
 	task := o.named(row.Secret)
 	if err := e.prepareTask(ctx, task, 1); err != nil {
-		return tool.Spawned{}, fmt.Errorf("spawn %s: %w", o.spawn.Tool, err)
+		return tool.Spawned{}, fmt.Errorf("spawn %s: %w", o.task.Tool, err)
 	}
 	var claimed perdure.Call
 	var spawned tool.Spawned
+	e.starting.add(task.ID)
 	err = e.cfg.Store.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
 		var err error
 		spawned, claimed, err = e.spawnIn(tx, task)
 		return err
 	})
-	e.cfg.Wake(o.session.ID)
-	e.cfg.Freed() // a place may have become free before the run stood in the queue
-	if err != nil && !e.owns(ctx, claimed) {
-		return tool.Spawned{}, fmt.Errorf("spawn %s: %w", o.spawn.Tool, err)
+	started := claimed.Token != "" && (err == nil || e.owns(ctx, claimed))
+	if started {
+		e.runTask(claimedTask{task: spawned.Task, row: claimed, owner: o.owner}, freshTask)
+	} else {
+		e.starting.drop(task.ID)
+		e.cfg.Freed() // a place may have become free before the run stood in the queue
 	}
-	if claimed.Token != "" {
-		e.runTask(spawned.Task, claimed, freshTask)
+	e.cfg.Wake(o.owner.session)
+	if err != nil && !started {
+		return tool.Spawned{}, fmt.Errorf("spawn %s: %w", o.task.Tool, err)
 	}
 	return spawned, nil
 }
@@ -67,9 +70,8 @@ func (e *Effects) owns(ctx context.Context, claimed perdure.Call) bool {
 // named gives the task its derived ids.
 func (o spawnOrder) named(secret perdure.Secret) perdure.Task {
 	t := o.task
-	at := callTime(o.session, o.call.ID)
-	t.ID = perdure.DeriveID[perdure.TaskID](secret, at, string(o.session.ID), string(o.call.ID))
-	t.Run = perdure.DeriveID[perdure.RunID](secret, at, string(o.session.ID), string(o.call.ID))
+	t.ID = perdure.DeriveID[perdure.TaskID](secret, o.at, string(t.Session), string(t.Call))
+	t.Run = perdure.DeriveID[perdure.RunID](secret, o.at, string(t.Session), string(t.Call))
 	return t
 }
 
@@ -110,27 +112,39 @@ func (e *Effects) spawnIn(tx store.Tx, task perdure.Task) (tool.Spawned, perdure
 // place says whether a run of a session may start now, and otherwise at which position it would queue.
 // Limit: neither. The caps are counted in the store, and what has not really returned counts too (BG16).
 func (e *Effects) place(tx store.Reader, session perdure.SessionID) (free bool, position int, err error) {
-	running, err := tx.Tasks(store.TaskFilter{Session: session, States: []perdure.TaskState{perdure.TaskRunning}})
+	running, err := countTasks(tx, perdure.TaskRunning, session)
 	if err != nil {
 		return false, 0, err
 	}
-	queued, err := tx.Tasks(store.TaskFilter{Session: session, States: []perdure.TaskState{perdure.TaskQueued}})
+	queued, err := countTasks(tx, perdure.TaskQueued, session)
 	if err != nil {
 		return false, 0, err
 	}
-	ofSession, ofProcess := e.cfg.Dispatcher.Places(session)
-	sessionFull := e.cfg.PerSession > 0 && max(len(running), ofSession) >= e.cfg.PerSession
+	ofSession, ofProcess := 0, 0
+	if e.cfg.PerSession > 0 || e.cfg.PerProcess > 0 { // counting them takes time where they are many
+		ofSession, ofProcess = e.cfg.Dispatcher.Places(session)
+	}
+	sessionFull := e.cfg.PerSession > 0 && max(running, ofSession) >= e.cfg.PerSession
 	processFull := e.cfg.PerProcess > 0 && ofProcess >= e.cfg.PerProcess
 	switch {
-	case !sessionFull && !processFull && len(queued) == 0:
+	case !sessionFull && !processFull && queued == 0:
 		return true, 0, nil
-	case e.cfg.Overflow != OverflowReject && (e.cfg.QueueLength == 0 || len(queued) < e.cfg.QueueLength):
-		return false, len(queued) + 1, nil
+	case e.cfg.Overflow != OverflowReject && (e.cfg.QueueLength == 0 || queued < e.cfg.QueueLength):
+		return false, queued + 1, nil
 	case processFull && !sessionFull:
 		return false, 0, &noPlace{fmt.Sprintf("Worker is already running the maximum %d active background runs. Try again after an existing run finishes.", e.cfg.PerProcess)}
 	default:
 		return false, 0, &noPlace{fmt.Sprintf("Maximum %d active background runs per session. Wait for an existing run to finish before starting another.", e.cfg.PerSession)}
 	}
+}
+
+// countTasks counts the tasks of one session in a state.
+func countTasks(r store.Reader, state perdure.TaskState, session perdure.SessionID) (int, error) {
+	counts, err := r.CountTasks(state, session)
+	if err != nil || len(counts) == 0 {
+		return 0, err
+	}
+	return counts[0].N, nil
 }
 
 // noPlace is a cap that is reached, in the words that the model reads (8.1 rows 19, 20).
@@ -166,107 +180,6 @@ func (e *Effects) claimTask(tx store.Tx, task perdure.Task) (perdure.Call, error
 		return row, tx.TakeCall(old, row)
 	}
 	return row, fmt.Errorf("claim the run of task %s: %w: %s", task.ID, perdure.Conflict, outcome)
-}
-
-// startAgain is how long a queued run waits that could not be started.
-const startAgain = 250 * time.Millisecond
-
-// StartQueued starts queued runs where there is a place: by creation within a session, in turn between
-// sessions (BG18). It says how many it started.
-func (e *Effects) StartQueued(ctx context.Context) (int, error) {
-	started := 0
-	passed := map[perdure.TaskID]bool{} // could not be started now; the next round tries again
-	for {
-		next, err := e.nextQueued(ctx, passed)
-		if err != nil || next.ID == "" {
-			return started, err
-		}
-		task, claimed, err := e.startTask(ctx, next)
-		if err != nil {
-			if store.Broken(err) || ctx.Err() != nil {
-				return started, fmt.Errorf("start queued task %s: %w", next.ID, err)
-			}
-			e.cfg.Log.Warn("a queued task was not started", "task", next.ID, "error", tool.Chain(err))
-			passed[next.ID] = true
-			time.AfterFunc(startAgain, e.cfg.Freed)
-			continue
-		}
-		if claimed.Token == "" {
-			continue // it was canceled meanwhile
-		}
-		started++
-		e.cfg.Wake(task.Session)
-		e.runTask(task, claimed, freshTask)
-	}
-}
-
-// startTask claims a queued run. Without a token it is not queued any more.
-func (e *Effects) startTask(ctx context.Context, next perdure.Task) (task perdure.Task, claimed perdure.Call, err error) {
-	if err := e.prepareTask(ctx, next, next.Executions+1); err != nil {
-		return next, claimed, err
-	}
-	err = e.cfg.Store.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
-		claimed = perdure.Call{}
-		if task, err = tx.Task(next.Session, next.ID); err != nil || task.State != perdure.TaskQueued {
-			return err
-		}
-		u := perdure.TaskUpdate{
-			Attempt: task.Attempt, State: perdure.TaskRunning, Detail: "Starting", Worker: e.cfg.Worker, Execution: true,
-			DeadlineAt: tx.Now().Add(e.deadlineOf(task.Tool)),
-		}
-		change, err := e.updateTask(tx, task, u)
-		if err != nil {
-			return err
-		}
-		task = change.Task
-		claimed, err = e.claimTask(tx, task)
-		return err
-	})
-	if err != nil && e.owns(ctx, claimed) {
-		err = nil
-	}
-	return task, claimed, err
-}
-
-// nextQueued finds the queued run that has the next free place; the zero task if there is none.
-func (e *Effects) nextQueued(ctx context.Context, passed map[perdure.TaskID]bool) (next perdure.Task, err error) {
-	err = e.cfg.Store.View(ctx, func(r store.Reader) error {
-		queued, err := r.Tasks(store.TaskFilter{States: []perdure.TaskState{perdure.TaskQueued}})
-		if err != nil {
-			return err
-		}
-		running, err := r.Tasks(store.TaskFilter{States: []perdure.TaskState{perdure.TaskRunning}})
-		if err != nil {
-			return err
-		}
-		queued = slices.DeleteFunc(queued, func(t perdure.Task) bool { return passed[t.ID] })
-		next = e.fairest(queued, running)
-		return nil
-	})
-	return next, err
-}
-
-// fairest picks the first queued run of the session with the fewest running ones and a free place.
-func (e *Effects) fairest(queued, running []perdure.Task) perdure.Task {
-	load := map[perdure.SessionID]int{}
-	for _, t := range running {
-		load[t.Session]++
-	}
-	best := -1
-	for i, t := range queued {
-		ofSession, ofProcess := e.cfg.Dispatcher.Places(t.Session)
-		n := max(load[t.Session], ofSession)
-		if e.cfg.PerProcess > 0 && ofProcess >= e.cfg.PerProcess || e.cfg.PerSession > 0 && n >= e.cfg.PerSession {
-			continue
-		}
-		if best < 0 || n < max(load[queued[best].Session], 0) {
-			best = i
-		}
-	}
-	if best < 0 {
-		return perdure.Task{}
-	}
-	return queued[best]
 }
 
 // callTime is the journaled time of the message that holds a call: the same on every replay (N4, TK1).

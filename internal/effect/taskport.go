@@ -14,16 +14,18 @@ import (
 
 // taskPort is the session's own tasks, as a call of the session reaches them.
 type taskPort struct {
-	e       *Effects
-	session *perdure.Session
-	call    tool.Call
+	e      *Effects
+	owner  *owner
+	folded *perdure.Session // of a foreground call, while it runs; nil in a run, which outlives every fold
+	turn   perdure.TurnID   // of the call that asks
+	call   perdure.CallID   // the call that asks
 }
 
 var _ tool.Tasks = (*taskPort)(nil)
 
 // Spawn starts a background run of a tool (8.1).
 func (p *taskPort) Spawn(ctx context.Context, s tool.Spawn) (tool.Spawned, error) {
-	target, ok := p.e.lookup(p.session.Agent, s.Tool)
+	target, ok := p.e.lookup(p.owner.agent, s.Tool)
 	if !ok {
 		return tool.Spawned{}, fmt.Errorf("spawn %s: %w", s.Tool, perdure.NotFound)
 	}
@@ -33,7 +35,7 @@ func (p *taskPort) Spawn(ctx context.Context, s tool.Spawn) (tool.Spawned, error
 		return tool.Spawned{}, err
 	}
 	task := perdure.Task{
-		Session: p.session.ID, RootSession: p.session.ID, Kind: perdure.KindBackgroundTool, Turn: p.call.Turn, Call: p.call.ID,
+		Session: p.owner.session, RootSession: p.owner.session, Kind: perdure.KindBackgroundTool, Turn: p.turn, Call: p.call,
 		Origin: perdure.OriginSpawned, Tool: s.Tool, ArgsHash: hash, DisplayName: s.Title, Class: spec.Class, Lane: perdure.Background,
 		Spec:     perdure.TaskSpec{Tool: s.Tool, Arguments: s.Args, Reattachable: spec.Class.Repeatable(), SignalOnCompletion: s.Signal},
 		Delivery: perdure.ToLoop, Wake: perdure.WakeContinue,
@@ -41,7 +43,16 @@ func (p *taskPort) Spawn(ctx context.Context, s tool.Spawn) (tool.Spawned, error
 	if !s.Signal { // DL6
 		task.Delivery, task.Wake = perdure.Manual, perdure.WakeNone
 	}
-	return p.e.spawn(ctx, spawnOrder{session: p.session, call: p.call, target: target, spawn: s, task: task})
+	return p.e.spawn(ctx, spawnOrder{owner: p.owner, at: p.askedAt(), task: task})
+}
+
+// askedAt is the journaled moment of the message that holds the call, the same on every replay (N4, TK1). The call of a
+// run stands in no message: there it is the moment of the session.
+func (p *taskPort) askedAt() time.Time {
+	if p.folded == nil {
+		return p.owner.created
+	}
+	return callTime(p.folded, p.call)
 }
 
 // Task finds a task by task id or run id.
@@ -49,7 +60,7 @@ func (p *taskPort) Task(ctx context.Context, id string) (perdure.Task, error) {
 	if strings.HasPrefix(id, "task_") {
 		var task perdure.Task
 		err := p.e.cfg.Store.View(ctx, func(r store.Reader) (err error) {
-			task, err = r.Task(p.session.ID, perdure.TaskID(id))
+			task, err = r.Task(p.owner.session, perdure.TaskID(id))
 			return err
 		})
 		return task, err
@@ -69,7 +80,7 @@ func (p *taskPort) Task(ctx context.Context, id string) (perdure.Task, error) {
 // List returns the session's tasks.
 func (p *taskPort) List(ctx context.Context) (tasks []perdure.Task, err error) {
 	err = p.e.cfg.Store.View(ctx, func(r store.Reader) error {
-		tasks, err = r.Tasks(store.TaskFilter{Session: p.session.ID})
+		tasks, err = r.Tasks(store.TaskFilter{Session: p.owner.session})
 		return err
 	})
 	return tasks, err
@@ -96,7 +107,7 @@ func (p *taskPort) Cancel(ctx context.Context, id, why string) (perdure.CancelRe
 func (p *taskPort) Wait(ctx context.Context, w tool.Wait) ([]perdure.Task, error) {
 	ctx, cancel := context.WithTimeout(ctx, max(w.For, 0))
 	defer cancel()
-	return p.e.waitTasks(ctx, p.session.ID, func(ctx context.Context) ([]perdure.Task, bool, error) {
+	return p.e.waitTasks(ctx, p.owner.session, func(ctx context.Context) ([]perdure.Task, bool, error) {
 		var tasks []perdure.Task
 		ended := 0
 		for _, id := range w.IDs {

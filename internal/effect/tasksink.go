@@ -1,9 +1,11 @@
 package effect
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,22 +23,27 @@ const (
 // taskSink is the sink of a task's attempt. Output is written as it comes, in small batches; progress and
 // status overwrite the row, the latest wins. Every write is fenced by the attempt; one that is answered
 // Lost ends the work (TK6). Safe for concurrent use.
+//
+// Work that reports nothing costs nothing: a timer runs only while something waits to be written, and there is no goroutine.
 type taskSink struct {
-	e    *Effects
-	task perdure.Task
-	quit chan struct{}
-	done chan struct{}
-	kick chan struct{} // capacity 1: a wish to flush now
+	e      *Effects
+	task   *perdure.Task // as the attempt began; not changed
+	logged int64         // length of the log when the attempt began
+	end    int64         // only touched in a flush: length of the log as of the last write that was answered
 
 	mu     sync.Mutex
-	room   *sync.Cond         // signalled when a flush made room
-	output []segment          // guarded by mu
-	size   int                // guarded by mu; bytes in output
-	update perdure.TaskUpdate // guarded by mu; what waits for the row
-	dirty  bool               // guarded by mu
-	rowAt  time.Time          // guarded by mu; when the row was written last
-	cause  perdure.Cause      // guarded by mu; why the work should end
-	end    int64              // only touched in loop: length of the log as of the last write that was answered
+	room   sync.Cond           // signalled when a flush has ended
+	timer  *time.Timer         // guarded by mu; nil until the first report
+	due    time.Time           // guarded by mu; when the timer fires; zero: it does not
+	busy   bool                // guarded by mu; a flush is under way, and sets the timer when it ends
+	closed bool                // guarded by mu; nothing is taken any more
+	failed bool                // guarded by mu; the last flush could not write
+	output []segment           // guarded by mu
+	size   int                 // guarded by mu; bytes in output
+	update *perdure.TaskUpdate // guarded by mu; what waits for the row; nil: nothing
+	rowAt  time.Time           // guarded by mu; when the row was written last
+	cause  perdure.Cause       // guarded by mu; why the work should end
+	named  []perdure.Artifact  // guarded by mu; all that the attempt named: a write replaces the list
 }
 
 // segment is one piece of output as the tool reported it.
@@ -45,34 +52,80 @@ type segment struct {
 	bytes  []byte
 }
 
-// newTaskSink starts a sink for an attempt whose log has logged bytes. close ends it.
+// newTaskSink makes a sink for an attempt whose log has logged bytes. close ends it.
 func newTaskSink(e *Effects, t perdure.Task, logged int64) *taskSink {
-	s := &taskSink{e: e, task: t, quit: make(chan struct{}), done: make(chan struct{}), kick: make(chan struct{}, 1), end: logged}
-	s.room = sync.NewCond(&s.mu)
-	go s.loop()
+	s := &taskSink{}
+	s.init(e, &t, logged)
 	return s
 }
 
-// loop writes what waits, until close.
-func (s *taskSink) loop() {
-	defer close(s.done)
-	tick := time.NewTicker(sinkFlush)
-	defer tick.Stop()
-	for {
-		select {
-		case <-s.quit:
-			s.last()
-			return
-		case <-s.kick:
-			s.flush(false)
-		case <-tick.C:
-			s.flush(false)
-		}
-	}
+// init makes s a sink as newTaskSink does. It is called once, before anything else.
+func (s *taskSink) init(e *Effects, t *perdure.Task, logged int64) {
+	s.e, s.task, s.logged, s.end, s.room.L = e, t, logged, logged, &s.mu
 }
 
-// last writes the rest. A store that cannot be reached is asked again while the runtime lives.
-func (s *taskSink) last() {
+// arm sets the timer for what waits: output within sinkFlush, the row when sinkProgress has passed since it was written,
+// and what is too much at once. It is called with mu held.
+func (s *taskSink) arm() {
+	if s.busy || s.closed || len(s.output) == 0 && s.update == nil {
+		return
+	}
+	now := time.Now()
+	due := now.Add(sinkFlush)
+	if s.size > sinkMax && !s.failed {
+		due = now
+	}
+	if next := s.rowAt.Add(sinkProgress); len(s.output) == 0 && next.After(due) {
+		due = next
+	}
+	if !s.due.IsZero() && !due.Before(s.due) {
+		return // it fires soon enough
+	}
+	s.due = due
+	if s.timer == nil {
+		s.timer = time.AfterFunc(due.Sub(now), s.fire)
+		return
+	}
+	s.timer.Reset(due.Sub(now))
+}
+
+// fire flushes, in the timer's goroutine.
+func (s *taskSink) fire() {
+	if !s.begin() {
+		return // close writes the rest, or the flush under way sets the timer again
+	}
+	s.flush(false)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.busy = false
+	s.arm()
+	s.room.Broadcast()
+}
+
+// begin claims the one flush at a time.
+func (s *taskSink) begin() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.busy || s.closed {
+		return false
+	}
+	s.busy, s.due = true, time.Time{}
+	return true
+}
+
+// close writes the rest and returns when it is written. A store that cannot be reached is asked again while the runtime
+// lives. What a tool reports after its end is thrown away.
+func (s *taskSink) close() {
+	s.mu.Lock()
+	s.closed = true
+	s.room.Broadcast() // to a tool that reports and has returned all the same
+	if s.timer != nil {
+		s.timer.Stop()
+	}
+	for s.busy {
+		s.room.Wait()
+	}
+	s.mu.Unlock()
 	for attempt := 1; !s.flush(true); attempt++ {
 		select {
 		case <-time.After(perdure.RetryDelay(attempt, 0, string(s.task.ID)) / 10):
@@ -82,50 +135,55 @@ func (s *taskSink) last() {
 	}
 }
 
-// close writes the rest and returns when it is written.
-func (s *taskSink) close() {
-	close(s.quit)
-	<-s.done
-}
-
 // flush writes the output that waits, and with last or when it is time the row's live fields, in one commit.
 // It reports whether nothing is left to write; what was not written is kept.
 func (s *taskSink) flush(last bool) bool {
 	s.mu.Lock()
 	w := waiting{output: s.output, size: s.size}
-	if s.dirty && (last || time.Since(s.rowAt) >= sinkProgress) {
-		w.update, w.dirty = s.update, true
-		s.update, s.dirty = perdure.TaskUpdate{}, false
+	if s.update != nil && (last || time.Since(s.rowAt) >= sinkProgress) {
+		w.update, s.update = s.update, nil
 	}
 	s.output, s.size = nil, 0
 	lost := s.cause == perdure.CauseSuperseded
 	s.mu.Unlock()
-	if lost || len(w.output) == 0 && !w.dirty {
+	if lost || len(w.output) == 0 && w.update == nil {
 		return true
 	}
 	err := s.write(w)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer s.room.Broadcast()
-	if w.dirty {
+	if w.update != nil {
 		s.rowAt = time.Now()
 	}
-	if err == nil || s.failed(err) {
+	s.failed = err != nil && !s.superseded(err)
+	if !s.failed {
 		return true
 	}
 	s.output, s.size = append(w.output, s.output...), s.size+w.size
-	if w.dirty && !s.dirty {
-		s.update, s.dirty = w.update, true
-	}
+	s.update = latest(w.update, s.update)
 	return false
+}
+
+// latest is what two updates come to of which the second was noted later. Either may be nil.
+func latest(first, second *perdure.TaskUpdate) *perdure.TaskUpdate {
+	if first == nil || second == nil {
+		return cmp.Or(first, second)
+	}
+	u := *second
+	u.Detail = cmp.Or(second.Detail, first.Detail)
+	u.Progress = cmp.Or(second.Progress, first.Progress)
+	if u.Artifacts == nil {
+		u.Artifacts = first.Artifacts
+	}
+	return &u
 }
 
 // waiting is what one flush writes.
 type waiting struct {
 	output []segment
 	size   int
-	update perdure.TaskUpdate
-	dirty  bool
+	update *perdure.TaskUpdate // nil: nothing
 }
 
 // write commits output and live fields. Output whose commit was answered with an error, and is in the log all
@@ -136,7 +194,10 @@ func (s *taskSink) write(w waiting) error {
 	canceled := false
 	var end int64
 	err := s.e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
-		update := w.update
+		var update perdure.TaskUpdate
+		if w.update != nil {
+			update = *w.update
+		}
 		var err error
 		if end, err = tx.AppendLog(s.task.ID, s.task.Attempt, "", nil); err != nil {
 			return err
@@ -148,7 +209,7 @@ func (s *taskSink) write(w waiting) error {
 			end += int64(len(piece.bytes))
 		}
 		update.Attempt, update.LogBytes = s.task.Attempt, end
-		change, err := s.e.updateTask(tx, s.task, update)
+		change, err := s.e.updateTask(tx, *s.task, update)
 		if err == nil && change.Answer == perdure.UpdateLost {
 			err = perdure.Lost
 		}
@@ -177,9 +238,9 @@ func beyond(output []segment, n int64) []segment {
 	return output
 }
 
-// failed reports whether a failure is final, because another attempt has the task: then the work ends.
+// superseded reports whether a failure is final, because another attempt has the task: then the work ends.
 // It is called with mu held.
-func (s *taskSink) failed(err error) bool {
+func (s *taskSink) superseded(err error) bool {
 	if errors.Is(err, perdure.Lost) {
 		s.cause = perdure.CauseSuperseded
 		s.e.cfg.Dispatcher.Cancel(string(s.task.ID), perdure.CauseSuperseded)
@@ -193,8 +254,14 @@ func (s *taskSink) failed(err error) bool {
 func (s *taskSink) note(change func(*perdure.TaskUpdate)) perdure.Cause {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	change(&s.update)
-	s.dirty = true
+	if s.closed {
+		return s.cause
+	}
+	if s.update == nil {
+		s.update = &perdure.TaskUpdate{}
+	}
+	change(s.update)
+	s.arm()
 	return s.cause
 }
 
@@ -226,26 +293,24 @@ func (s *taskSink) Output(stream string, delta []byte) perdure.Cause {
 	}})
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for s.size > sinkMax && s.cause == "" {
-		s.push()
+	for s.size > sinkMax && s.cause == "" && !s.closed {
 		s.room.Wait()
+	}
+	if s.closed {
+		return s.cause
 	}
 	s.output = append(s.output, segment{stream: stream, bytes: append([]byte(nil), delta...)})
 	s.size += len(delta)
+	s.arm()
 	return s.cause
-}
-
-// push asks for a flush at once.
-func (s *taskSink) push() {
-	select {
-	case s.kick <- struct{}{}:
-	default:
-	}
 }
 
 // Artifact records a result file with the next flush.
 func (s *taskSink) Artifact(a perdure.Artifact) perdure.Cause {
-	return s.note(func(u *perdure.TaskUpdate) { u.Artifacts = append(u.Artifacts, a) })
+	return s.note(func(u *perdure.TaskUpdate) {
+		s.named = append(s.named, a)
+		u.Artifacts = slices.Clone(s.named)
+	})
 }
 
 // Heartbeat is for the stall clock, which no tool has by default.

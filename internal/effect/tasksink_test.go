@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/store"
@@ -90,4 +91,121 @@ func TestSinkOfASupersededAttempt(t *testing.T) {
 	if cause := sink.Heartbeat(); cause != perdure.CauseSuperseded {
 		t.Errorf("the sink answers %q", cause)
 	}
+}
+
+// reported is a sink of a fresh task, and what of its reports is stored.
+func reported(t *testing.T) (sink *taskSink, read func() (perdure.Task, int64)) {
+	t.Helper()
+	e, id := bed(t, nil)
+	task := stored(t, e, id, "x")
+	return newTaskSink(e, task, 0), func() (now perdure.Task, end int64) {
+		err := e.cfg.Store.View(context.Background(), func(r store.Reader) (err error) {
+			if now, err = r.Task(id, task.ID); err != nil {
+				return err
+			}
+			_, end, err = r.ReadLog(task.ID, 0, 0)
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		return now, end
+	}
+}
+
+// after lets virtual time pass.
+func after(t *testing.T, d time.Duration) {
+	t.Helper()
+	<-time.After(d)
+	synctest.Wait()
+}
+
+// TestSinkWritesAfterASilence has no timer while nothing waits, and writes output within its bound however long the work
+// was silent before.
+func TestSinkWritesAfterASilence(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		sink, read := reported(t)
+		sink.Heartbeat()
+		if sink.timer != nil {
+			t.Error("a run that reports nothing has a timer")
+		}
+		for round := range 3 {
+			after(t, time.Hour)
+			sink.Output("stdout", []byte("word\n"))
+			after(t, sinkFlush)
+
+			if _, end := read(); end != int64(5*(round+1)) {
+				t.Errorf("round %d: the log has %d bytes", round+1, end)
+			}
+			if !sink.due.IsZero() {
+				t.Error("a timer is set, and nothing waits")
+			}
+		}
+		sink.Output("stdout", []byte("last"))
+		sink.close()
+
+		if task, end := read(); end != 19 || task.LogBytes != 19 {
+			t.Errorf("after the end the log has %d bytes, the row says %d", end, task.LogBytes)
+		}
+		sink.Output("stdout", []byte("too late"))
+		sink.Status("too late")
+		after(t, time.Hour)
+		if task, end := read(); end != 19 || task.StateDetail == "too late" {
+			t.Errorf("what came after the end was written: %d bytes, %q", end, task.StateDetail)
+		}
+		sink.e.cfg.Dispatcher.Shutdown(context.Background())
+	})
+}
+
+// TestSinkProgressIsRare writes progress at most four times a second, the latest of it, and the last before the end (EV7, TK10).
+func TestSinkProgressIsRare(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		sink, read := reported(t)
+		seen := map[float64]bool{}
+		for i := range 200 { // two seconds
+			sink.Progress(float64(i+1), 200, "")
+			after(t, 10*time.Millisecond)
+			if task, _ := read(); task.Progress != nil {
+				seen[*task.Progress.Current] = true
+			}
+		}
+		if len(seen) < 7 || len(seen) > 9 {
+			t.Errorf("the row was written %d times in two seconds", len(seen))
+		}
+		sink.Artifact(perdure.Artifact{Name: "one"})
+		after(t, time.Second)
+		sink.Artifact(perdure.Artifact{Name: "two"})
+		sink.Progress(201, 0, "end")
+		sink.close()
+
+		if task, _ := read(); *task.Progress.Current != 201 || len(task.Artifacts) != 2 {
+			t.Errorf("got %v and %v", *task.Progress.Current, task.Artifacts)
+		}
+		sink.e.cfg.Dispatcher.Shutdown(context.Background())
+	})
+}
+
+// TestSinkHoldsBackWhatIsTooMuch keeps memory bounded: a writer that is faster than the store waits for it.
+func TestSinkHoldsBackWhatIsTooMuch(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		sink, read := reported(t)
+		began := time.Now()
+		for range 10 {
+			sink.Output("stdout", make([]byte, sinkMax/2+1))
+		}
+		if time.Since(began) >= sinkFlush {
+			t.Errorf("it waited %s, and not for the store", time.Since(began))
+		}
+		if sink.size > 2*sinkMax {
+			t.Errorf("%d bytes wait", sink.size)
+		}
+		sink.close()
+		if _, end := read(); end != 10*(sinkMax/2+1) {
+			t.Errorf("the log has %d bytes", end)
+		}
+		sink.e.cfg.Dispatcher.Shutdown(context.Background())
+	})
 }

@@ -18,7 +18,7 @@ func (e *Effects) TakeOverTasks(ctx context.Context) (int, error) {
 	var tasks []perdure.Task
 	live := []perdure.TaskState{perdure.TaskRunning, perdure.TaskAwaitingInput}
 	err := e.cfg.Store.View(ctx, func(r store.Reader) (err error) {
-		tasks, err = r.Tasks(store.TaskFilter{States: live})
+		tasks, err = r.Tasks(store.TaskFilter{States: live, Except: e.cfg.Worker})
 		return err
 	})
 	if err != nil {
@@ -45,7 +45,7 @@ func (e *Effects) TakeOverTasks(ctx context.Context) (int, error) {
 
 // takeOverTask judges one task and does what was judged.
 func (e *Effects) takeOverTask(ctx context.Context, task perdure.Task) error {
-	row, err := e.ledgerRow(ctx, task)
+	c, err := e.leftTask(ctx, task)
 	if err != nil {
 		return err
 	}
@@ -57,90 +57,118 @@ func (e *Effects) takeOverTask(ctx context.Context, task perdure.Task) error {
 	if known {
 		found.Class = task.Class.Stricter(target.Spec().Class)
 		_, found.Reattach = target.(tool.Reattacher)
-		found = e.look(ctx, found, target, toolCall(row, task.DeadlineAt))
+		found = e.look(ctx, found, target, toolCall(c.row, task.DeadlineAt))
 	}
 	how := found.Judge()
 	e.cfg.Log.Info("task taken over", "task", task.ID, "tool", task.Tool, "class", task.Class, "attempt", task.Attempt+1, "how", how)
-	return e.resumeTask(ctx, task, row, how)
+	return e.resumeTask(ctx, c, how)
 }
 
-func (e *Effects) ledgerRow(ctx context.Context, task perdure.Task) (row perdure.Call, err error) {
-	err = e.cfg.Store.View(ctx, func(r store.Reader) error {
-		row, err = r.Call(task.LedgerKey())
+// leftTask reads what the former worker of a task left.
+func (e *Effects) leftTask(ctx context.Context, task perdure.Task) (claimedTask, error) {
+	c := claimedTask{task: task}
+	err := e.cfg.Store.View(ctx, func(r store.Reader) (err error) {
+		if c.row, err = r.Call(task.LedgerKey()); err != nil {
+			return err
+		}
+		c.owner, err = readOwner(r, task.Session)
+		if errors.Is(err, perdure.NotFound) || errors.Is(err, perdure.Invalid) {
+			return nil // nobody can run it, and RC15 says so
+		}
 		return err
 	})
-	return row, err
+	return c, err
 }
 
 // resumeTask makes this worker the owner, by a compare-and-set of the attempt, and goes on as judged.
-func (e *Effects) resumeTask(ctx context.Context, task perdure.Task, row perdure.Call, how perdure.TakeOver) error {
+func (e *Effects) resumeTask(ctx context.Context, c claimedTask, how perdure.TakeOver) error {
 	runs := how == perdure.RunAgain || how == perdure.RunFirst || how == perdure.Reattach || how == perdure.AskTool
 	refused := ""
 	if runs {
-		refused = e.cannotReattach(ctx, task)
+		refused = e.cannotReattach(c)
 	}
 	again := refused == "" && (how == perdure.RunAgain || how == perdure.RunFirst)
 	if again {
-		if err := e.prepareTask(ctx, task, task.Executions+1); err != nil {
+		if err := e.prepareTask(ctx, c.task, c.task.Executions+1); err != nil {
 			return err
 		}
 	}
-	owned, claimed, err := e.ownTask(ctx, task, row, how, again)
+	asked := c.task.CancelRequested()
+	c, err := e.ownTask(ctx, c, how, again)
 	if err != nil {
 		return err
 	}
-	e.cfg.Wake(task.Session)
-	if owned.CancelRequested() && !task.CancelRequested() {
+	if c.task.CancelRequested() && !asked {
 		how = perdure.StopIt // asked for between the look and the taking (RC13 row 2)
 	}
 	if refused != "" {
+		e.starting.drop(c.task.ID)
 		e.group.Go(func() {
-			e.endTask(context.WithoutCancel(ctx), owned, claimed, e.judgeTask(claimed, refusedTakeOver(owned, refused), dispatch.End{}))
+			e.endTask(context.WithoutCancel(ctx), c.task, c.row, e.judgeTask(c.row, refusedTakeOver(c.task, refused), dispatch.End{}))
 		})
-		return nil
+	} else {
+		e.proceed(ctx, c, how)
 	}
-	e.proceed(ctx, owned, claimed, how)
+	e.cfg.Wake(c.task.Session)
 	return nil
 }
 
-// ownTask takes the task and its ledger row: attempt+1 and a fresh token, in one commit.
-func (e *Effects) ownTask(ctx context.Context, task perdure.Task, row perdure.Call, how perdure.TakeOver, again bool) (owned perdure.Task, claimed perdure.Call, err error) {
-	err = e.cfg.Store.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
-		u := perdure.TaskUpdate{
-			Attempt: task.Attempt, IncrementAttempt: true, Worker: e.cfg.Worker, Execution: again,
-			Detail: fmt.Sprintf("re-attached (attempt %d)", task.Attempt+1),
-		}
-		change, err := e.updateTask(tx, task, u, perdure.TaskReattached{Attempt: task.Attempt + 1, How: how})
-		if err == nil && change.Answer != perdure.Updated {
-			err = perdure.Lost
-		}
-		if err != nil {
-			return err
-		}
-		owned, claimed = change.Task, row
-		claimed.Token, claimed.Worker, claimed.Attempt, claimed.Executions = newToken(), e.cfg.Worker, owned.Attempt, owned.Executions
-		if how == perdure.RunAgain { // the log may hold output of the attempt before (BG12)
-			note := fmt.Sprintf("attempt %d\n", owned.Attempt)
-			if _, err := tx.AppendLog(owned.ID, owned.Attempt, "system", []byte(note)); err != nil {
-				return err
-			}
-		}
-		return tx.TakeCall(row, claimed)
+// ownTask takes the task and its ledger row: attempt+1 and a fresh token, in one commit. Taken as well is what a commit
+// took whose answer was lost (LG5).
+func (e *Effects) ownTask(ctx context.Context, left claimedTask, how perdure.TakeOver, again bool) (owned claimedTask, err error) {
+	e.starting.add(left.task.ID)
+	err = e.cfg.Store.InTx(context.WithoutCancel(ctx), func(tx store.Tx) (err error) {
+		owned, err = e.ownIn(tx, left, how, again)
+		return err
 	})
-	return owned, claimed, err
+	if err != nil && e.owns(ctx, owned.row) {
+		err = nil
+	}
+	if err != nil {
+		e.starting.drop(left.task.ID)
+	}
+	return owned, err
+}
+
+// ownIn is the commit of ownTask.
+func (e *Effects) ownIn(tx store.Tx, left claimedTask, how perdure.TakeOver, again bool) (claimedTask, error) {
+	u := perdure.TaskUpdate{
+		Attempt: left.task.Attempt, IncrementAttempt: true, Worker: e.cfg.Worker, Execution: again,
+		Detail: fmt.Sprintf("re-attached (attempt %d)", left.task.Attempt+1),
+	}
+	change, err := e.updateTask(tx, left.task, u, perdure.TaskReattached{Attempt: left.task.Attempt + 1, How: how})
+	if err == nil && change.Answer != perdure.Updated {
+		err = perdure.Lost
+	}
+	if err != nil {
+		return claimedTask{}, err
+	}
+	owned := left
+	owned.task = change.Task
+	owned.row.Token, owned.row.Worker = newToken(), e.cfg.Worker
+	owned.row.Attempt, owned.row.Executions = owned.task.Attempt, owned.task.Executions
+	var note []byte
+	if how == perdure.RunAgain { // the log may hold output of the attempt before (BG12)
+		note = fmt.Appendf(nil, "attempt %d\n", owned.task.Attempt)
+	}
+	offset, err := tx.AppendLog(owned.task.ID, owned.task.Attempt, "system", note)
+	if err != nil {
+		return claimedTask{}, err
+	}
+	owned.logged = offset + int64(len(note))
+	return owned, tx.TakeCall(left.row, owned.row)
 }
 
 // proceed goes on with a task that is ours now.
-func (e *Effects) proceed(ctx context.Context, task perdure.Task, row perdure.Call, how perdure.TakeOver) {
+func (e *Effects) proceed(ctx context.Context, c claimedTask, how perdure.TakeOver) {
+	start, runs := startOf(how)
+	if runs {
+		e.runTask(c, start)
+		return
+	}
+	task, row := c.task, c.row
+	e.starting.drop(task.ID)
 	switch how {
-	case perdure.Adopt:
-		e.runTask(task, row, adoptedTask)
-	case perdure.RunAgain, perdure.RunFirst:
-		e.runTask(task, row, freshTask)
-	case perdure.Reattach:
-		e.runTask(task, row, foundTask)
-	case perdure.AskTool:
-		e.runTask(task, row, askedTask)
 	case perdure.StopIt, perdure.StopLate:
 		e.group.Go(func() { e.stopTask(context.WithoutCancel(ctx), task, row, how) })
 	case perdure.GiveUp:
@@ -154,6 +182,21 @@ func (e *Effects) proceed(ctx context.Context, task perdure.Task, row perdure.Ca
 			e.endTask(context.WithoutCancel(ctx), task, row, e.judgeTask(row, unknownResult(), dispatch.End{}))
 		})
 	}
+}
+
+// startOf says how a run begins that was judged so; not runs: there is nothing to run.
+func startOf(how perdure.TakeOver) (start taskStart, runs bool) {
+	switch how {
+	case perdure.Adopt:
+		return adoptedTask, true
+	case perdure.RunAgain, perdure.RunFirst:
+		return freshTask, true
+	case perdure.Reattach:
+		return foundTask, true
+	case perdure.AskTool:
+		return askedTask, true
+	}
+	return freshTask, false
 }
 
 // stopTask ends what a dead attempt left behind, then the task.
@@ -185,18 +228,18 @@ func refusedTakeOver(task perdure.Task, text string) tool.Result {
 
 // cannotReattach says why a task cannot be taken up again; empty if it can. The texts and their order are
 // those of RC15.
-func (e *Effects) cannotReattach(ctx context.Context, task perdure.Task) string {
+func (e *Effects) cannotReattach(c claimedTask) string {
+	task := c.task
 	if files, _ := e.cfg.Files(task.Session); files == nil {
 		return "file store not available; cannot re-attach background run"
 	}
-	session, _, err := e.taskSession(ctx, task)
-	if err != nil {
+	if c.owner == nil {
 		return "task registry not available; cannot re-attach background run"
 	}
 	if task.Spec.Tool == "" {
 		return "background_tool spec missing 'tool' field; cannot re-attach"
 	}
-	target, ok := e.lookup(session.Agent, task.Spec.Tool)
+	target, ok := e.lookup(c.owner.agent, task.Spec.Tool)
 	if !ok {
 		return fmt.Sprintf("tool '%s' not found in built-in registry; cannot re-attach", task.Spec.Tool)
 	}

@@ -2,6 +2,7 @@ package effect
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"github.com/perdure/perdure"
@@ -84,7 +85,15 @@ func TestReattachRefuses(t *testing.T) {
 				task = stored(t, e, id, c.tool)
 			}
 
-			got := e.cannotReattach(t.Context(), task)
+			left := claimedTask{task: task}
+			err := e.cfg.Store.View(t.Context(), func(r store.Reader) (err error) {
+				left.owner, err = readOwner(r, task.Session)
+				return err
+			})
+			if foreign := errors.Is(err, perdure.NotFound); foreign != c.foreign {
+				t.Fatalf("reading the owner: %v", err)
+			}
+			got := e.cannotReattach(left)
 
 			if got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)

@@ -42,6 +42,15 @@ func (e *Effects) visible(agent perdure.Agent) []tool.Tool {
 	return tools
 }
 
+// names are those of the tools that an agent may see.
+func (e *Effects) names(agent perdure.Agent) []string {
+	names := []string{}
+	for _, t := range e.visible(agent) {
+		names = append(names, t.Spec().Name)
+	}
+	return names
+}
+
 // defers says which of n tools a model is told of without their schema (TL37).
 func (e *Effects) defers(n int) func(tool.Tool) bool {
 	return func(t tool.Tool) bool {

@@ -149,6 +149,19 @@ func (x *tx) BeatWorker(id perdure.WorkerID, lease time.Duration) (r0 store.Beat
 	return a0, err
 }
 
+// BeginRequest is BeginRequest of store.Tx, as the plan lets it be.
+func (x *tx) BeginRequest(r store.Request) (err error) {
+	fault, err := x.life.before("BeginRequest")
+	if err != nil {
+		return err
+	}
+	err = x.inner.BeginRequest(r)
+	if failed := x.life.after(fault); failed != nil {
+		return failed
+	}
+	return err
+}
+
 // Call is Call of store.Tx, as the plan lets it be.
 func (x *tx) Call(key perdure.CallKey) (r0 perdure.Call, err error) {
 	fault, err := x.life.before("Call")
@@ -201,6 +214,19 @@ func (x *tx) ClaimDeliveries(session perdure.SessionID, tasks []perdure.TaskID) 
 	return a0, err
 }
 
+// CountTasks is CountTasks of store.Tx, as the plan lets it be.
+func (x *tx) CountTasks(state perdure.TaskState, session perdure.SessionID) (r0 []store.TaskCount, err error) {
+	fault, err := x.life.before("CountTasks")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.CountTasks(state, session)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
 // CreateSession is CreateSession of store.Tx, as the plan lets it be.
 func (x *tx) CreateSession(s store.Session) (err error) {
 	fault, err := x.life.before("CreateSession")
@@ -238,6 +264,19 @@ func (x *tx) Deliveries(session perdure.SessionID) (r0 []store.Delivery, err err
 		return r0, failed
 	}
 	return a0, err
+}
+
+// EndRequest is EndRequest of store.Tx, as the plan lets it be.
+func (x *tx) EndRequest(scope string, key string, answer store.Answer) (err error) {
+	fault, err := x.life.before("EndRequest")
+	if err != nil {
+		return err
+	}
+	err = x.inner.EndRequest(scope, key, answer)
+	if failed := x.life.after(fault); failed != nil {
+		return failed
+	}
+	return err
 }
 
 // Events is Events of store.Tx, as the plan lets it be.
@@ -296,6 +335,19 @@ func (x *tx) LockSession(id perdure.SessionID, epoch int64) (r0 int64, err error
 func (x *tx) Now() (r0 time.Time) {
 	_, _ = x.life.count("Now") // it cannot fail
 	return x.inner.Now()
+}
+
+// PruneRequests is PruneRequests of store.Tx, as the plan lets it be.
+func (x *tx) PruneRequests(before time.Time, limit int) (r0 int, err error) {
+	fault, err := x.life.before("PruneRequests")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.PruneRequests(before, limit)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
 }
 
 // PutFile is PutFile of store.Tx, as the plan lets it be.
@@ -387,6 +439,19 @@ func (x *tx) RemoveWorker(id perdure.WorkerID) (err error) {
 		return failed
 	}
 	return err
+}
+
+// Request is Request of store.Tx, as the plan lets it be.
+func (x *tx) Request(scope string, key string) (r0 store.Request, err error) {
+	fault, err := x.life.before("Request")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Request(scope, key)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
 }
 
 // ResolveCall is ResolveCall of store.Tx, as the plan lets it be.
@@ -597,6 +662,19 @@ func (x *reader) Calls(filter store.CallFilter) (r0 []perdure.Call, err error) {
 	return a0, err
 }
 
+// CountTasks is CountTasks of store.Reader, as the plan lets it be.
+func (x *reader) CountTasks(state perdure.TaskState, session perdure.SessionID) (r0 []store.TaskCount, err error) {
+	fault, err := x.life.before("CountTasks")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.CountTasks(state, session)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
 // Deliveries is Deliveries of store.Reader, as the plan lets it be.
 func (x *reader) Deliveries(session perdure.SessionID) (r0 []store.Delivery, err error) {
 	fault, err := x.life.before("Deliveries")
@@ -666,6 +744,19 @@ func (x *reader) ReadLog(id perdure.TaskID, offset int64, max int) (r0 []store.L
 		return r0, r1, failed
 	}
 	return a0, a1, err
+}
+
+// Request is Request of store.Reader, as the plan lets it be.
+func (x *reader) Request(scope string, key string) (r0 store.Request, err error) {
+	fault, err := x.life.before("Request")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Request(scope, key)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
 }
 
 // Session is Session of store.Reader, as the plan lets it be.

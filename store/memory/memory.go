@@ -52,7 +52,8 @@ type state struct {
 	deliveries tree[row[store.Delivery]]
 	files      tree[store.File]
 	workers    tree[store.Worker]
-	position   int64 // of the row that was added last
+	requests   tree[store.Request] // by scope and key
+	position   int64               // of the row that was added last
 }
 
 // New returns an empty store.

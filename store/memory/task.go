@@ -28,8 +28,33 @@ func (v *view) Tasks(filter store.TaskFilter) ([]perdure.Task, error) {
 		return (filter.Session == "" || filter.Session == t.Session) &&
 			(len(filter.States) == 0 || slices.Contains(filter.States, t.State)) &&
 			(filter.Worker == "" || filter.Worker == t.Worker) &&
+			(filter.Except == "" || filter.Except != t.Worker) &&
 			(filter.Kind == "" || filter.Kind == t.Kind)
 	}), filter.Limit), nil
+}
+
+// CountTasks counts the tasks in a state by session.
+func (v *view) CountTasks(state perdure.TaskState, session perdure.SessionID) ([]store.TaskCount, error) {
+	if !state.Valid() {
+		return nil, fmt.Errorf("count tasks: %w state %q", perdure.Invalid, state)
+	}
+	counts := map[perdure.SessionID]*row[store.TaskCount]{}
+	for _, r := range v.tasks.from("") {
+		if r.value.State != state || session != "" && session != r.value.Session {
+			continue
+		}
+		if counts[r.value.Session] == nil {
+			counts[r.value.Session] = &row[store.TaskCount]{r.position, store.TaskCount{Session: r.value.Session}}
+		}
+		count := counts[r.value.Session]
+		count.position = min(count.position, r.position)
+		count.value.N++
+	}
+	var found []row[store.TaskCount]
+	for _, count := range counts {
+		found = append(found, *count)
+	}
+	return inOrder(found), nil
 }
 
 func (v *view) tasksWhere(wanted func(perdure.Task) bool) []perdure.Task {

@@ -76,15 +76,19 @@ func TestOpen(t *testing.T) {
 		cfg := sqlite.Config{Dir: t.TempDir()}
 		closed(t, open(t, cfg))
 		raw(t, cfg.Dir, `INSERT INTO goose_db_version (version_id, is_applied) VALUES (99, 1)`)
+		before := readFile(t, filepath.Join(cfg.Dir, "perdure.db"))
 
 		for _, readOnly := range []bool{false, true} {
 			cfg.ReadOnly = readOnly
 			_, err := sqlite.Open(context.Background(), cfg)
 
-			want := "data directory " + cfg.Dir + " was written by a newer version (schema 99, this program knows 1): use that version or a newer one"
+			want := "data directory " + cfg.Dir + " was written by a newer version (schema 99, this program knows 3): use that version or a newer one"
 			if !errors.Is(err, perdure.Conflict) || !strings.Contains(err.Error(), want) {
 				t.Errorf("read-only %t: got %v, want a conflict with %q", readOnly, err, want)
 			}
+		}
+		if !bytes.Equal(readFile(t, filepath.Join(cfg.Dir, "perdure.db")), before) {
+			t.Error("the database was changed")
 		}
 	})
 }

@@ -15,7 +15,7 @@ const (
 
 	// taskFilter has every predicate of store.TaskFilter. A predicate before it only lets an index be used.
 	taskFilter = `($1 = '' OR session_id = $1) AND ($2 = '' OR worker_id = $2) AND ($3 = '' OR kind = $3)
-		AND ($4 = '' OR state IN ($4, $5, $6, $7, $8, $9, $10)) ORDER BY position LIMIT $11`
+		AND ($4 = '' OR state IN ($4, $5, $6, $7, $8, $9, $10)) AND ($12 = '' OR worker_id <> $12) ORDER BY position LIMIT $11`
 )
 
 // The statements of tasks.
@@ -27,6 +27,8 @@ const (
 	listTasks     = `SELECT ` + taskColumns + ` FROM task WHERE ` + taskFilter
 	listOwnTasks  = `SELECT ` + taskColumns + ` FROM task WHERE session_id = $1 AND ` + taskFilter
 	listLiveTasks = `SELECT ` + taskColumns + ` FROM task WHERE ` + liveStates + ` AND ` + taskFilter
+	countTasks    = `SELECT session_id, COUNT(*), MIN(position) FROM task WHERE state = $1 GROUP BY session_id ORDER BY MIN(position)`
+	countOwnTasks = `SELECT session_id, COUNT(*), MIN(position) FROM task WHERE state = $1 AND session_id = $2 GROUP BY session_id`
 	updateTask    = `UPDATE task SET state = $2, worker_id = $3, attempt = $4, record = $5 WHERE id = $1`
 )
 
@@ -54,12 +56,34 @@ func (tx *Tx) Tasks(filter store.TaskFilter) ([]perdure.Task, error) {
 	case live:
 		query = listLiveTasks
 	}
-	args = append(append(args, statePlaces(filter.States)...), orAll(filter.Limit))
+	args = append(append(args, statePlaces(filter.States)...), orAll(filter.Limit), filter.Except)
 	found, err := list(tx, scanTask, query, args...)
 	if err != nil {
 		return nil, fmt.Errorf("list tasks: %w", err)
 	}
 	return found, nil
+}
+
+// CountTasks counts the tasks in a state by session. An index has all that it reads.
+func (tx *Tx) CountTasks(state perdure.TaskState, session perdure.SessionID) ([]store.TaskCount, error) {
+	if !state.Valid() {
+		return nil, fmt.Errorf("count tasks: %w state %q", perdure.Invalid, state)
+	}
+	query, args := countTasks, []any{state}
+	if session != "" {
+		query, args = countOwnTasks, append(args, session)
+	}
+	found, err := list(tx, scanTaskCount, query, args...)
+	if err != nil {
+		return nil, fmt.Errorf("count tasks: %w", err)
+	}
+	return found, nil
+}
+
+func scanTaskCount(r row) (c store.TaskCount, err error) {
+	var position int64 // it stands in the statement for the order only
+	err = r.Scan(&c.Session, &c.N, &position)
+	return c, err
 }
 
 // statePlaces fills the places of taskFilter: each state once, then the first again; no state at all is empty places.

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"time"
 
 	"github.com/perdure/perdure"
@@ -19,17 +20,20 @@ type everything struct {
 	Deliveries []store.Delivery
 	Files      []store.File
 	Workers    []store.Worker
+	Requests   []store.Request
 }
 
 // things are what touch writes of each noun: some that are there, which it changes, and new ones.
 type things struct {
-	session, fresh       perdure.SessionID
-	worker, freshWorker  perdure.WorkerID
-	claimed, unknown     perdure.Call
-	call                 perdure.Call
-	task, freshTask      perdure.Task
-	message              store.TaskMessage
-	events, moreOfTheOld []perdure.Event
+	session, fresh        perdure.SessionID
+	worker, freshWorker   perdure.WorkerID
+	claimed, unknown      perdure.Call
+	call                  perdure.Call
+	task, freshTask       perdure.Task
+	message               store.TaskMessage
+	events, moreOfTheOld  []perdure.Event
+	request, freshRequest store.Request
+	requests              []store.Request // these, one that is to be pruned and one that has an answer
 }
 
 // prepare fills a store with something of each noun.
@@ -55,6 +59,10 @@ func (s *subject) prepare() things {
 	s.put(w.session, "/old/file", "old")
 	s.put(w.session, "/old/gone", "old")
 	w.events, w.moreOfTheOld = s.events(2), s.events(2)
+	pruned := s.begun()
+	s.later(pruned.At)
+	w.request, w.freshRequest = s.begun(), s.newRequest()
+	w.requests = []store.Request{pruned, s.end(s.begun(), answer("old")), w.request, w.freshRequest}
 	return w
 }
 
@@ -102,6 +110,9 @@ func (w things) touch(tx store.Tx) error {
 		func() error { return tx.PutWorker(store.Worker{ID: w.freshWorker, Host: "fresh"}) },
 		func() error { _, err := tx.BeatWorker(w.worker, time.Minute); return err },
 		func() error { return tx.RemoveWorker(w.freshWorker) },
+		func() error { return tx.BeginRequest(w.freshRequest) },
+		func() error { return tx.EndRequest(w.request.Scope, w.request.Key, answer("new")) },
+		func() error { _, err := tx.PruneRequests(w.request.At, 9); return err },
 	}
 	for _, step := range steps {
 		if err := step(); err != nil {
@@ -127,6 +138,16 @@ func (w things) look(r store.Reader) (found everything, err error) {
 			found.Snapshots = append(found.Snapshots, snapshot)
 			return err
 		},
+	}
+	for _, known := range w.requests {
+		steps = append(steps, func() error {
+			request, err := r.Request(known.Scope, known.Key)
+			if errors.Is(err, perdure.NotFound) {
+				return nil // not begun yet, or pruned
+			}
+			found.Requests = append(found.Requests, request)
+			return err
+		})
 	}
 	for _, id := range sessions {
 		steps = append(steps,

@@ -92,6 +92,7 @@ func nouns() []noun {
 		{"log", logLaws()},
 		{"file", fileLaws()},
 		{"worker", workerLaws()},
+		{"request", requestLaws()},
 		{"tx", txLaws()},
 		{"view", viewLaws()},
 		{"watch", watchLaws()},

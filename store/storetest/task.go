@@ -25,6 +25,7 @@ func taskLaws() []law {
 		{"counts_concurrent_updates", updateRace},
 		{"lets_one_of_many_attempts_win", attemptRace},
 		{"lists_by_filter_in_the_order_of_creation", listTasks},
+		{"counts_by_state_and_session", countTasks},
 		{"gives_out_copies", taskCopies},
 		{"survives_reopening", taskSurvives},
 	}
@@ -384,6 +385,8 @@ func listTasks(s *subject) {
 		{store.TaskFilter{States: []perdure.TaskState{perdure.TaskUnknown, perdure.TaskRunning, perdure.TaskUnknown}}, pick(1, 6)},
 		{store.TaskFilter{Worker: "worker_1"}, pick(0, 3, 6)},
 		{store.TaskFilter{Worker: "worker_2", States: states[:3]}, pick(1)},
+		{store.TaskFilter{Except: "worker_1"}, pick(1, 2, 4, 5)},
+		{store.TaskFilter{Except: "worker_2", States: states[:3]}, pick(0, 2)},
 		{store.TaskFilter{Kind: perdure.KindMonitor}, pick(4, 5, 6)},
 		{store.TaskFilter{Session: other, Kind: perdure.KindMonitor}, pick(5)},
 		{store.TaskFilter{Session: one, States: states[4:], Worker: "worker_1", Kind: perdure.KindMonitor}, pick(6)},
@@ -394,6 +397,37 @@ func listTasks(s *subject) {
 	for _, c := range cases {
 		s.same(fmt.Sprintf("%+v", c.filter), s.tasks(c.filter), c.want)
 	}
+}
+
+func countTasks(s *subject) {
+	one, other, empty := s.session(), s.session(), s.session()
+	for i, session := range []perdure.SessionID{other, one, other, other} {
+		t := s.newTask(session)
+		t.ID, t.State = perdure.TaskID(fmt.Sprintf("task_%d", 9-i)), perdure.TaskQueued // the id decides no order
+		s.create(t)
+	}
+	s.create(s.newTask(one)) // it runs
+	s.update(perdure.Task{ID: "task_9"}, perdure.TaskUpdate{Attempt: 1, State: perdure.TaskRunning})
+
+	for _, c := range []struct {
+		state   perdure.TaskState
+		session perdure.SessionID
+		want    []store.TaskCount
+	}{
+		{perdure.TaskQueued, "", []store.TaskCount{{Session: one, N: 1}, {Session: other, N: 2}}}, // other's oldest runs
+		{perdure.TaskRunning, "", []store.TaskCount{{Session: other, N: 1}, {Session: one, N: 1}}},
+		{perdure.TaskQueued, other, []store.TaskCount{{Session: other, N: 2}}},
+		{perdure.TaskQueued, empty, nil},
+		{perdure.TaskFailed, "", nil},
+	} {
+		var got []store.TaskCount
+		s.read(func(r store.Reader) (err error) {
+			got, err = r.CountTasks(c.state, c.session)
+			return err
+		})
+		s.same(fmt.Sprintf("%s of %q", c.state, c.session), got, c.want)
+	}
+	s.refused(perdure.Invalid, func(tx store.Tx) error { _, err := tx.CountTasks("done", ""); return err })
 }
 
 func taskCopies(s *subject) {

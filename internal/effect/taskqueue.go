@@ -1,0 +1,147 @@
+package effect
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/tool"
+)
+
+// startAgain is how long a queued run waits that could not be started.
+const startAgain = 250 * time.Millisecond
+
+// StartQueued starts queued runs where there is a place: by creation within a session, in turn between
+// sessions (BG18). It says how many it started.
+func (e *Effects) StartQueued(ctx context.Context) (int, error) {
+	started := 0
+	passed := map[perdure.TaskID]bool{} // could not be started now; the next round tries again
+	for {
+		next, err := e.nextQueued(ctx, passed)
+		if err != nil || next.ID == "" {
+			return started, err
+		}
+		claimed, err := e.startTask(ctx, next)
+		if err != nil {
+			if store.Broken(err) || ctx.Err() != nil {
+				return started, fmt.Errorf("start queued task %s: %w", next.ID, err)
+			}
+			e.cfg.Log.Warn("a queued task was not started", "task", next.ID, "error", tool.Chain(err))
+			passed[next.ID] = true
+			time.AfterFunc(startAgain, e.cfg.Freed)
+			continue
+		}
+		if claimed.row.Token == "" {
+			continue // it was canceled meanwhile
+		}
+		started++
+		e.runTask(claimed, freshTask)
+		e.cfg.Wake(next.Session)
+	}
+}
+
+// startTask claims a queued run. Without a token it is not queued any more.
+func (e *Effects) startTask(ctx context.Context, next perdure.Task) (claimed claimedTask, err error) {
+	if err := e.prepareTask(ctx, next, next.Executions+1); err != nil {
+		return claimed, err
+	}
+	e.starting.add(next.ID)
+	err = e.cfg.Store.InTx(context.WithoutCancel(ctx), func(tx store.Tx) (err error) {
+		claimed, err = e.startIn(tx, next)
+		return err
+	})
+	if err != nil && e.owns(ctx, claimed.row) {
+		err = nil
+	}
+	if err != nil || claimed.row.Token == "" {
+		e.starting.drop(next.ID)
+	}
+	return claimed, err
+}
+
+// startIn gives a queued run its place, and reads what its run needs.
+func (e *Effects) startIn(tx store.Tx, next perdure.Task) (c claimedTask, err error) {
+	task, err := tx.Task(next.Session, next.ID)
+	if err != nil || task.State != perdure.TaskQueued {
+		return c, err
+	}
+	u := perdure.TaskUpdate{
+		Attempt: task.Attempt, State: perdure.TaskRunning, Detail: "Starting", Worker: e.cfg.Worker, Execution: true,
+		DeadlineAt: tx.Now().Add(e.deadlineOf(task.Tool)),
+	}
+	change, err := e.updateTask(tx, task, u)
+	if err != nil {
+		return c, err
+	}
+	c.task = change.Task
+	if c.owner, err = readOwner(tx, task.Session); err != nil {
+		return c, err
+	}
+	if c.logged, err = tx.AppendLog(task.ID, c.task.Attempt, "", nil); err != nil { // of the attempts before
+		return c, err
+	}
+	c.row, err = e.claimTask(tx, c.task)
+	return c, err
+}
+
+// nextQueued finds the queued run that has the next free place; the zero task if there is none. What is only counted is
+// not decoded, and where nothing can start nothing is read.
+func (e *Effects) nextQueued(ctx context.Context, passed map[perdure.TaskID]bool) (next perdure.Task, err error) {
+	if _, ofProcess := e.cfg.Dispatcher.Places(""); e.cfg.PerProcess > 0 && ofProcess >= e.cfg.PerProcess {
+		return next, nil
+	}
+	err = e.cfg.Store.View(ctx, func(r store.Reader) error {
+		queued, err := r.CountTasks(perdure.TaskQueued, "")
+		if err != nil || len(queued) == 0 {
+			return err
+		}
+		running, err := r.CountTasks(perdure.TaskRunning, "")
+		if err != nil {
+			return err
+		}
+		for _, session := range e.inTurn(queued, running) {
+			if next, err = firstQueued(r, session, passed); err != nil || next.ID != "" {
+				return err
+			}
+		}
+		return nil
+	})
+	return next, err
+}
+
+// inTurn returns the sessions that have queued runs and a free place: those with the fewest running ones first, and of
+// these the one that has waited longest.
+func (e *Effects) inTurn(queued, running []store.TaskCount) []perdure.SessionID {
+	load := map[perdure.SessionID]int{}
+	for _, c := range running {
+		load[c.Session] = c.N
+	}
+	var free []perdure.SessionID
+	for _, c := range queued {
+		ofSession, _ := e.cfg.Dispatcher.Places(c.Session)
+		load[c.Session] = max(load[c.Session], ofSession)
+		if e.cfg.PerSession == 0 || load[c.Session] < e.cfg.PerSession {
+			free = append(free, c.Session)
+		}
+	}
+	slices.SortStableFunc(free, func(a, b perdure.SessionID) int { return load[a] - load[b] })
+	return free
+}
+
+// firstQueued returns the oldest queued run of a session that was not passed; the zero task if there is none.
+func firstQueued(r store.Reader, session perdure.SessionID, passed map[perdure.TaskID]bool) (perdure.Task, error) {
+	filter := store.TaskFilter{Session: session, States: []perdure.TaskState{perdure.TaskQueued}, Limit: len(passed) + 1}
+	tasks, err := r.Tasks(filter)
+	if err != nil {
+		return perdure.Task{}, err
+	}
+	for _, t := range tasks {
+		if !passed[t.ID] {
+			return t, nil
+		}
+	}
+	return perdure.Task{}, nil
+}

@@ -1,0 +1,53 @@
+package effect
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/store"
+)
+
+// TestInTurn is BG18: the session with the fewest running runs comes first, of equals the one that has waited longest, and
+// one that is full not at all.
+func TestInTurn(t *testing.T) {
+	t.Parallel()
+	e, _ := bed(t, func(c *Config) { c.PerSession = 3 })
+	queued := []store.TaskCount{{Session: "busy", N: 9}, {Session: "first", N: 1}, {Session: "full", N: 1}, {Session: "second", N: 4}}
+	running := []store.TaskCount{{Session: "full", N: 3}, {Session: "busy", N: 2}, {Session: "other", N: 1}}
+
+	got := e.inTurn(queued, running)
+
+	if want := []perdure.SessionID{"first", "second", "busy"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// TestNextQueuedPassesWhatFailed goes on with the next run of the session, and then with another session.
+func TestNextQueuedPassesWhatFailed(t *testing.T) {
+	t.Parallel()
+	e, id := bed(t, nil)
+	var all []perdure.TaskID
+	for _, session := range []perdure.SessionID{id, id, "another"} {
+		task := perdure.Task{
+			ID: NewID[perdure.TaskID](), Session: session, RootSession: session, Tool: "x", Spec: perdure.TaskSpec{Tool: "x", Arguments: []byte(`{}`)},
+			State: perdure.TaskQueued, Attempt: 1,
+		}
+		all = append(all, task.ID)
+		err := e.cfg.Store.InTx(t.Context(), func(tx store.Tx) error {
+			_, _, err := tx.CreateTask(task)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	passed := map[perdure.TaskID]bool{}
+	for _, want := range append(all, "") {
+		next, err := e.nextQueued(t.Context(), passed)
+		if err != nil || next.ID != want {
+			t.Fatalf("after %d were passed: got %q and %v, want %q", len(passed), next.ID, err, want)
+		}
+		passed[next.ID] = true
+	}
+}

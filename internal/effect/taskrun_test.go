@@ -1,0 +1,188 @@
+package effect
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/store/faulty"
+	"github.com/perdure/perdure/tool"
+)
+
+// TestStartingTasks misses no cancel between the commit of a start and the work (LN15), and leaves nothing behind.
+func TestStartingTasks(t *testing.T) {
+	t.Parallel()
+	var s startingTasks
+	s.cancel("nobody")
+	s.add("calm")
+	s.add("canceled")
+	s.cancel("canceled")
+
+	if s.drop("nobody") || s.drop("calm") || !s.drop("canceled") || s.drop("canceled") {
+		t.Error("a cancel was missed, or heard twice, or heard by another")
+	}
+	s.add("canceled")
+	if s.drop("canceled") || len(s.canceled) != 0 {
+		t.Errorf("a cancel of an earlier start is kept, or tasks are: %v", s.canceled)
+	}
+}
+
+// TestOwnerIsWhatTheFoldSays reads the first event of journals of every release: a run must see the agent that the
+// session's own calls see.
+func TestOwnerIsWhatTheFoldSays(t *testing.T) {
+	t.Parallel()
+	journals, err := filepath.Glob(filepath.Join("..", "..", "testdata", "journals", "*.jsonl"))
+	if err != nil || len(journals) == 0 {
+		t.Fatalf("%d journals, %v", len(journals), err)
+	}
+	for _, path := range journals {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var events []perdure.Event
+		for line := range strings.Lines(string(text)) {
+			var event perdure.Event
+			if err := perdure.DecodeJSON([]byte(line), &event); err != nil {
+				t.Fatal(err)
+			}
+			events = append(events, event)
+		}
+		fold := perdure.NewSession(events[0].Session)
+		for _, event := range events {
+			if err := fold.Apply(event); err != nil {
+				t.Fatal(err)
+			}
+		}
+
+		got, err := readOwner(onlyEvents{events: events}, fold.ID)
+
+		want := ownerOf(fold)
+		if err != nil || got.session != want.session || !got.created.Equal(want.created) || got.agent.Name != want.agent.Name ||
+			got.agent.Instructions != want.agent.Instructions || len(got.agent.Tools) != len(want.agent.Tools) {
+			t.Errorf("%s: got %+v and %v, want %+v", filepath.Base(path), got, err, want)
+		}
+	}
+}
+
+// onlyEvents reads a journal; it has nothing else.
+type onlyEvents struct {
+	store.Reader
+	events []perdure.Event
+}
+
+// Events returns the first ones.
+func (o onlyEvents) Events(_ perdure.SessionID, _ int64, limit int) ([]perdure.Event, error) {
+	return o.events[:limit], nil
+}
+
+// TestTakeOverWhoseAnswerWasLost goes on with a task that is ours, though nobody said so (LG5).
+func TestTakeOverWhoseAnswerWasLost(t *testing.T) {
+	t.Parallel()
+	entered := make(chan tool.Env, 1)
+	again := tool.NewBackground(tool.Spec{Name: "again", Description: "A fixture.", Class: perdure.Idempotent},
+		func(_ context.Context, _ struct{}, env tool.Env) (string, error) {
+			entered <- env
+			return "ok", nil
+		})
+	e, id := bed(t, nil, again)
+	task := stored(t, e, id, "again")
+	claim := perdure.Call{Key: task.LedgerKey(), Task: task.ID, Attempt: 1, Tool: "again", Args: []byte(`{}`), Class: perdure.Idempotent, Token: "old"}
+	err := e.cfg.Store.InTx(t.Context(), func(tx store.Tx) error {
+		if _, err := tx.AppendLog(task.ID, 1, "stdout", []byte("before")); err != nil {
+			return err
+		}
+		_, _, err := tx.Claim(claim, e.live)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.cfg.Store = faulty.New(e.cfg.Store, faulty.Nth("InTx", 1, faulty.Fault{Act: faulty.DoAndTimeout}))
+
+	n, err := e.TakeOverTasks(t.Context())
+
+	if n != 1 || err != nil {
+		t.Fatalf("took over %d, %v", n, err)
+	}
+	if env := <-entered; env.LogBytes != int64(len("before")+len("attempt 2\n")) { // BG13
+		t.Errorf("the log has %d bytes", env.LogBytes)
+	}
+	e.cfg.Dispatcher.WaitIdle(t.Context())
+	if len(e.starting.canceled) != 0 {
+		t.Errorf("left behind: %v", e.starting.canceled)
+	}
+}
+
+// TestOwnerOfNobody tells a session that is not there from a store that is not.
+func TestOwnerOfNobody(t *testing.T) {
+	t.Parallel()
+	e, _ := bed(t, nil)
+	err := e.cfg.Store.View(t.Context(), func(r store.Reader) error {
+		_, err := readOwner(r, NewID[perdure.SessionID]())
+		return err
+	})
+	if !errors.Is(err, perdure.NotFound) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// eager is a store that does something once after a commit, before it is answered.
+type eager struct {
+	store.Store
+	then func()
+}
+
+// InTx commits, and does it.
+func (s *eager) InTx(ctx context.Context, fn func(store.Tx) error) error {
+	err := s.Store.InTx(ctx, fn)
+	if then := s.then; then != nil && err == nil {
+		s.then = nil
+		then()
+	}
+	return err
+}
+
+// TestCancelBeforeTheStart cancels between the commit of a spawn and its work, where no beat will tell it again (LN15).
+func TestCancelBeforeTheStart(t *testing.T) {
+	t.Parallel()
+	causes := make(chan error, 1)
+	hold := tool.NewBackground(tool.Spec{Name: "hold", Description: "A fixture.", Class: perdure.Idempotent},
+		func(ctx context.Context, _ struct{}, _ tool.Env) (string, error) {
+			<-ctx.Done()
+			causes <- context.Cause(ctx)
+			return "", context.Cause(ctx)
+		})
+	e, id := bed(t, nil, hold)
+	st := &eager{Store: e.cfg.Store}
+	e.cfg.Store = st
+	st.then = func() {
+		var tasks []perdure.Task
+		err := st.View(t.Context(), func(r store.Reader) (err error) {
+			tasks, err = r.Tasks(store.TaskFilter{Session: id})
+			return err
+		})
+		if err != nil || len(tasks) != 1 {
+			t.Fatalf("%d tasks, %v", len(tasks), err)
+		}
+		if _, err := e.CancelTask(t.Context(), tasks[0].ID, CancelWish{By: "user"}); err != nil {
+			t.Error(err)
+		}
+	}
+	port := &taskPort{e: e, owner: &owner{session: id}, call: "call_1"}
+
+	_, err := port.Spawn(t.Context(), tool.Spawn{Tool: "hold", Args: []byte(`{}`)})
+
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cause := <-causes; !errors.Is(cause, perdure.CauseCanceled) {
+		t.Errorf("it ended with %v", cause)
+	}
+	e.cfg.Dispatcher.WaitIdle(t.Context())
+}
