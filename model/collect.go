@@ -3,11 +3,16 @@ package model
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"iter"
 	"strings"
 
 	"github.com/perdure/perdure"
 )
+
+// maxAnswerBytes bounds what an answer says: its text, its thinking and the arguments of its calls. The message is kept
+// and sent again with every later question, so more than this is of no use to anybody.
+const maxAnswerBytes = 8 << 20
 
 // Answer is what came of a stream: a whole answer, or as much as there was before an error.
 type Answer struct {
@@ -22,15 +27,20 @@ type Answer struct {
 //
 // The answer is whole exactly when the error is nil. Otherwise it holds what came before, its message is
 // marked as interrupted, and the error is the stream's own, or an *Error of code Unavailable where the
-// stream ended without a Finish. Nothing after a Finish is read.
+// stream ended without a Finish, or of code Processing where an answer says more than 8 MiB; the delta that goes
+// beyond is neither kept nor seen. Nothing after a Finish or after that is read.
 //
-// A call without a name, or with arguments that are no JSON, is discarded and counted (TN7). Any other
-// arguments stay as they came, whether they are an object or not; no arguments at all are {} (TL22).
+// A call without a name is discarded and counted (TN7). Arguments stay as they came, whether they are an object
+// or not; no arguments at all are {}. Those that are no JSON become a JSON string of what came, which whoever
+// checks them refuses with what is wrong in it (TL22).
 func Collect(seq iter.Seq2[Delta, error], on func(Delta)) (Answer, error) {
 	var c collector
 	for d, err := range seq {
 		if err != nil {
 			return c.answer(true), err
+		}
+		if c.bytes += sizeOf(d); c.bytes > maxAnswerBytes {
+			return c.answer(true), &Error{Code: Processing, Text: fmt.Sprintf("the answer says more than %d MiB", maxAnswerBytes>>20)}
 		}
 		if on != nil {
 			on(d)
@@ -49,6 +59,16 @@ type collector struct {
 	signature      string
 	calls          []perdure.Part
 	sofar          Answer // all but the message
+	bytes          int    // that the deltas so far say
+}
+
+// sizeOf is how many bytes a delta says.
+func sizeOf(d Delta) int {
+	size := len(d.Text) + len(d.Thinking) + len(d.Signature)
+	if d.Call != nil {
+		size += len(d.Call.ID) + len(d.Call.Name) + len(d.Call.Arguments)
+	}
+	return size
 }
 
 func (c *collector) add(d Delta) {
@@ -74,9 +94,12 @@ func (c *collector) addCall(call perdure.ToolCall) {
 	if len(bytes.TrimSpace(call.Arguments)) == 0 {
 		call.Arguments = json.RawMessage("{}")
 	}
-	if call.Name == "" || !json.Valid(call.Arguments) {
+	if call.Name == "" {
 		c.sofar.Discarded++
 		return
+	}
+	if !json.Valid(call.Arguments) {
+		call.Arguments, _ = json.Marshal(string(call.Arguments)) // a string always encodes
 	}
 	c.calls = append(c.calls, perdure.Part{Type: perdure.PartToolCall, Call: &call})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -110,10 +111,15 @@ func TestCollectCalls(t *testing.T) {
 			want: model.Answer{Message: perdure.Message{Parts: []perdure.Part{use("{}")}}, Finish: model.FinishCalls},
 		},
 		{
-			name: "a call that does not parse or has no name is discarded",
-			seq: stream(nil, model.Delta{Call: call("bash", `{"a":`)}, model.Delta{Call: call("", `{}`)}, model.Delta{Broken: 2},
+			name: "arguments that do not parse are a string of what came",
+			seq:  stream(nil, model.Delta{Call: call("bash", `{"a":`), Finish: model.FinishCalls}),
+			want: model.Answer{Message: perdure.Message{Parts: []perdure.Part{use(`"{\"a\":"`)}}, Finish: model.FinishCalls},
+		},
+		{
+			name: "a call without a name is discarded",
+			seq: stream(nil, model.Delta{Call: call("", `{}`)}, model.Delta{Broken: 2},
 				model.Delta{Finish: model.FinishCalls}),
-			want: model.Answer{Discarded: 4, Finish: model.FinishCalls},
+			want: model.Answer{Discarded: 3, Finish: model.FinishCalls},
 		},
 	})
 }
@@ -134,6 +140,41 @@ func check(t *testing.T, cases []collected) {
 				t.Errorf("error (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestCollectBound: an answer that says more than 8 MiB, whatever it consists of, is left there, and what came before is kept.
+func TestCollectBound(t *testing.T) {
+	t.Parallel()
+	piece := strings.Repeat("x", 1<<20)
+	for name, d := range map[string]model.Delta{
+		"text": {Text: piece}, "thinking": {Thinking: piece}, "calls": {Call: call("bash", `"`+piece[:len(piece)-len("call_1bash")-2]+`"`)},
+	} {
+		seen, read := 0, 0
+		endless := func(yield func(model.Delta, error) bool) {
+			for ; read < 100; read++ {
+				if !yield(d, nil) {
+					return
+				}
+			}
+		}
+
+		got, err := model.Collect(endless, func(model.Delta) { seen++ })
+
+		var failed *model.Error
+		if !errors.As(err, &failed) || failed.Code != model.Processing || !strings.Contains(failed.Text, "8 MiB") {
+			t.Errorf("%s: got %v", name, err)
+		}
+		if seen != 8 || read != 8 || !got.Message.Interrupted {
+			t.Errorf("%s: %d deltas were seen, %d read, interrupted %v; want 8, 8, true", name, seen, read, got.Message.Interrupted)
+		}
+		if n := len(got.Message.Text()) + len(got.Message.Thinking); name != "calls" && n != 8<<20 || name == "calls" && len(got.Message.Calls()) != 8 {
+			t.Errorf("%s: got %d bytes and %d calls", name, n, len(got.Message.Calls()))
+		}
+	}
+	whole, err := model.Collect(stream(nil, model.Delta{Text: strings.Repeat("x", 8<<20)}, model.Delta{Finish: model.FinishStop}), nil)
+	if err != nil || whole.Finish != model.FinishStop {
+		t.Errorf("an answer of 8 MiB: got finish %q, %v", whole.Finish, err)
 	}
 }
 

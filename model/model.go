@@ -49,7 +49,7 @@ type Delta struct {
 	Text      string
 	Thinking  string
 	Signature string            // of the thinking, when it is complete
-	Call      *perdure.ToolCall // complete: the provider closed it and its arguments parse
+	Call      *perdure.ToolCall // complete: the provider closed it. Its arguments are as they came, also where they are no JSON
 	Broken    int               // calls that were begun and never completed; they are discarded
 	Usage     *perdure.Usage    // what the provider says, cumulative for this answer
 	Model     string            // which model answers, when the provider says so

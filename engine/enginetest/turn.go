@@ -26,6 +26,7 @@ func turnLaws() []law {
 		{"claims_before_it_runs_and_settles_with_the_event", claimsAndSettles},
 		{"gives_an_unknown_tool_an_error_result", unknownTool},
 		{"refuses_wrong_arguments_before_the_claim", wrongArguments},
+		{"tells_the_model_of_arguments_that_are_no_json", noJSON},
 		{"hides_an_internal_error", hidesInternal},
 		{"survives_a_panic", survivesPanic},
 		{"keeps_the_models_order_of_results", keepsOrder},
@@ -117,6 +118,31 @@ func wrongArguments(t *testing.T, open Harness) { // TL22
 	}
 	if err != nil || len(calls) != 0 || len(s.Effects("charge")) != 0 {
 		t.Errorf("%d claims, %d effects, %v: nothing may be claimed", len(calls), len(s.Effects("charge")), err)
+	}
+}
+
+func noJSON(t *testing.T, open Harness) { // TL22
+	s := begin(t, open, Setup{Script: `
+rules:
+  - when: {not_called: note}
+    text: I write it down.
+    calls: [{name: note, raw_args: '{"text": "a'}, {name: note, raw_args: '{"text": "a", "text": "b"}'}]
+steps: [{text: I try again, repeat: true}]
+`})
+	s.say("note it")
+	s.rest()
+
+	done := facts[perdure.ToolCompleted](s)
+	if len(done) != 2 || len(s.Effects("note")) > 0 {
+		t.Fatalf("got %+v, %d effects", done, len(s.Effects("note")))
+	}
+	for i, want := range []string{"Invalid arguments for note: /: invalid JSON", "Invalid arguments for note: /: invalid JSON at /text: duplicate key"} {
+		if r := done[i].Result; !strings.HasPrefix(r.Error, want) || !r.NeverStarted {
+			t.Errorf("got %+v, want %q", r, want)
+		}
+	}
+	if s.final() != "I try again" {
+		t.Errorf("final: %q", s.final())
 	}
 }
 

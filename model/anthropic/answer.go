@@ -11,9 +11,10 @@ import (
 type answer struct {
 	begun    bool // message_start has come
 	blocks   map[int64]*block
-	thinking int    // blocks of thinking that were closed, redacted ones too
-	signed   string // by the one that our message can hold
-	held     *perdure.ToolCall
+	thinking int      // blocks of thinking that were closed, redacted ones too
+	signed   string   // by the one that our message can hold
+	calls    []*block // in the order in which they began
+	latest   *block   // the last one that began
 	usage    *perdure.Usage
 	stop     sdk.StopReason
 }
@@ -86,16 +87,21 @@ func (a *answer) open(index int64, start sdk.ContentBlockStartEventContentBlockU
 		}
 		return nil, nil
 	}
-	deltas := a.release()
+	if len(a.blocks) == maxBlocks {
+		return nil, errTooMany
+	}
 	b := newBlock(start, len(a.blocks) == 0)
-	a.blocks[index] = b
+	a.blocks[index], a.latest = b, b
 	switch b.kind {
 	case kindText:
-		deltas = append(deltas, said(b, start.Text)...)
+		return said(b, start.Text), nil
 	case kindThinking:
-		deltas = append(deltas, said(b, start.Thinking)...)
+		return said(b, start.Thinking), nil
+	case kindToolUse:
+		a.calls = append(a.calls, b)
+		return []model.Delta{{}}, nil // a sign of life
 	}
-	return deltas, nil
+	return nil, nil
 }
 
 // grow adds a piece to a block. A piece for a closed block is a duplicate, as is one of another kind than its block.
@@ -115,8 +121,10 @@ func (a *answer) grow(index int64, d sdk.MessageStreamEventUnionDelta) ([]model.
 	case "signature_delta " + kindThinking:
 		b.signature.WriteString(d.Signature)
 	case "input_json_delta " + kindToolUse:
-		b.input.WriteString(d.PartialJSON)
-		return []model.Delta{{}}, nil // a sign of life
+		b.addInput(d.PartialJSON, d.JSON.PartialJSON.Raw())
+		if d.PartialJSON != "" {
+			return []model.Delta{{}}, nil // a sign of life
+		}
 	}
 	return nil, nil
 }
@@ -155,34 +163,53 @@ func (a *answer) close(index int64) ([]model.Delta, error) {
 		return spoken(b.kind, b.runes.end()), nil
 	case kindText:
 		return spoken(b.kind, b.runes.end()), nil
-	case kindToolUse:
-		return a.closeCall(b), nil
 	}
 	return nil, nil
 }
 
-// closeCall yields a call, or keeps it until something follows that proves it whole.
-func (a *answer) closeCall(b *block) []model.Delta {
-	deltas := a.release()
-	call, sure := b.call()
-	switch {
-	case call == nil:
-		return append(deltas, model.Delta{Broken: 1})
-	case !sure:
-		a.held = call
-		return deltas
+// ending is how an answer ended, as far as its calls go.
+type ending int
+
+const (
+	torn     ending = iota // the stream broke
+	short                  // whole, but at the limit of its length, or refused
+	finished               // whole
+)
+
+// settle returns the calls that the provider closed, and counts those that it did not (TN7). In an answer that has
+// finished each is closed that says so, also where its arguments do not parse: whoever checks them tells the model (TL22).
+// At the limit of the length the last block may have been cut and closed all the same, so it has to be whole. In a stream
+// that broke each has to parse, and the last one to be whole.
+func (a *answer) settle(how ending) []model.Delta {
+	var deltas []model.Delta
+	broken := 0
+	for _, b := range a.calls {
+		call, parses, whole := b.call()
+		ok := call != nil && b.closed
+		switch followed := b != a.latest; how {
+		case short:
+			ok = ok && (followed || whole)
+		case torn:
+			ok = ok && parses && (followed || whole)
+		}
+		if ok {
+			deltas = append(deltas, model.Delta{Call: call})
+		} else {
+			broken++
+		}
 	}
-	return append(deltas, model.Delta{Call: call})
+	if broken > 0 {
+		deltas = append(deltas, model.Delta{Broken: broken})
+	}
+	return deltas
 }
 
-// release yields the call that was kept: the answer went on behind it, or ended well.
-func (a *answer) release() []model.Delta {
-	call := a.held
-	if call == nil {
+// discard counts all calls as ones that are not made.
+func (a *answer) discard() []model.Delta {
+	if len(a.calls) == 0 {
 		return nil
 	}
-	a.held = nil
-	return []model.Delta{{Call: call}}
+	return []model.Delta{{Broken: len(a.calls)}}
 }
 
 // finish ends the answer. Without a reason it is not known whether it is whole.
@@ -191,31 +218,15 @@ func (a *answer) finish() ([]model.Delta, error) {
 	if !ok {
 		return nil, cut("the answer ended without a reason")
 	}
-	var deltas []model.Delta
+	how := short
 	if finish == model.FinishStop || finish == model.FinishCalls {
-		deltas = a.release()
+		how = finished
 	}
-	if n := a.unfinished(); n > 0 {
-		deltas = append(deltas, model.Delta{Broken: n})
-	}
+	deltas := a.settle(how)
 	if a.signed != "" && a.thinking == 1 {
 		deltas = append(deltas, model.Delta{Signature: a.signed})
 	}
 	return append(deltas, model.Delta{Finish: finish}), nil
-}
-
-// unfinished counts the calls that were begun and not yielded, and that no Broken has counted.
-func (a *answer) unfinished() int {
-	n := 0
-	if a.held != nil {
-		n++
-	}
-	for _, b := range a.blocks {
-		if b.kind == kindToolUse && !b.closed {
-			n++
-		}
-	}
-	return n
 }
 
 // finishOf translates why an answer ended; false: the provider has not said. A reason that is not known is a regular end.

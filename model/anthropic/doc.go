@@ -7,7 +7,8 @@
 //
 //	system, tools ─▶ marked for the provider's prompt cache
 //	transcript    ─▶ turns of user and assistant that alternate, results first
-//	events        ─▶ answer: blocks by index; a call leaves when its block is closed and its arguments parse (TN7)
+//	events        ─▶ answer: blocks by index; in the end the calls whose blocks were closed, also where their arguments
+//	                 do not parse (TL22), and of a stream that broke those that parse (TN7)
 //	anything else ─▶ *model.Error with a code of 4.6, in the provider's words, without the key
 //
 // What the wire cannot say, and what is done about it:
@@ -20,6 +21,8 @@
 //     or with one behind other content keeps its thinking but no signature, and thinking without a signature is
 //     not sent back. A step whose tool calls have none is continued without thinking, as the provider demands.
 //   - Block indexes tell events that come twice; a text piece that comes twice looks like any other.
+//   - Nothing bounds an answer. Beyond 32 MiB, 16 MiB in one event, or 1,000 content blocks it is an error of code
+//     Processing, and none of its calls is made.
 //   - pause_turn counts as a regular end: it only comes with the provider's own tools, and none of them is offered.
 //
 // All of this was tried against local servers and recorded streams that follow the public documentation, and never with

@@ -1,7 +1,6 @@
 package anthropic
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -44,6 +43,9 @@ func (m *Model) fault(ctx context.Context, err error) error {
 	if err == nil {
 		return cut("the stream ended before the answer did")
 	}
+	if over := tooMuch(err); over != nil {
+		return over
+	}
 	var ours *model.Error
 	var event refusal
 	var status *sdk.Error
@@ -60,12 +62,10 @@ func (m *Model) fault(ctx context.Context, err error) error {
 			r.header = status.Response.Header
 		}
 		return m.refused(r)
-	case errors.Is(err, bufio.ErrTooLong):
-		return &model.Error{Code: model.Processing, Text: "an event of the stream is larger than 32 MiB", Err: err}
 	case errors.As(err, &denied) && denied.Code != perdure.EgressTransport:
-		return &model.Error{Code: model.Misconfigured, Text: m.words(denied.Error()), Err: err}
+		return &model.Error{Code: model.Misconfigured, Text: m.words(denied.Error()), Err: m.maskedCause(err)}
 	}
-	return &model.Error{Code: model.Unavailable, Text: m.words(err.Error()), Err: err}
+	return &model.Error{Code: model.Unavailable, Text: m.words(err.Error()), Err: m.maskedCause(err)}
 }
 
 // refused makes the error of a refusal.
@@ -147,9 +147,7 @@ var anyKey = regexp.MustCompile(`sk-ant-[A-Za-z0-9_-]+`)
 // words makes what somebody else wrote fit for an error: on one line, without a key, and cut. The key goes first, so
 // that no cut leaves a part of it.
 func (m *Model) words(text string) string {
-	if m.cfg.Key != "" {
-		text = strings.ReplaceAll(text, m.cfg.Key, "***")
-	}
+	text = m.masked(text)
 	text = anyKey.ReplaceAllString(text, "***")
 	text = strings.Join(strings.Fields(valid(text)), " ")
 	if len(text) <= maxWords {

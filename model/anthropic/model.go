@@ -2,12 +2,15 @@ package anthropic
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"net/http"
+	"regexp"
 
 	sdk "github.com/anthropics/anthropic-sdk-go"
 	"github.com/anthropics/anthropic-sdk-go/option"
 
+	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/model"
 )
 
@@ -27,7 +30,8 @@ type Config struct {
 
 // Model asks the Anthropic Messages API. It is made by New, never changes, and is safe for concurrent use.
 type Model struct {
-	cfg      Config // complete
+	cfg      Config         // complete
+	secret   *regexp.Regexp // finds the key; nil: there is none
 	messages sdk.MessageService
 }
 
@@ -39,7 +43,11 @@ func New(cfg Config) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Model{cfg: cfg}
+	secret, err := secretOf(cfg.Key)
+	if err != nil {
+		return nil, fmt.Errorf("%w Key: it is far too long to be one", perdure.Invalid)
+	}
+	m := &Model{cfg: cfg, secret: secret}
 	options := []option.RequestOption{
 		option.WithoutEnvironmentDefaults(), // a service reads no environment; this says so for whoever makes it a client
 		option.WithoutOpenTelemetry(),
@@ -56,7 +64,8 @@ func New(cfg Config) (*Model, error) {
 }
 
 // Stream implements model.Model with one request. An answer ends with the provider's message_stop; a stream that ends
-// otherwise is an *model.Error of code Unavailable, after a delta that counts the calls it cut. Keep-alives yield nothing.
+// otherwise is an *model.Error of code Unavailable, after the calls that were whole and a delta that counts the others.
+// Calls come in the end; while they grow, empty deltas do, as a sign of life. Keep-alives yield nothing.
 func (m *Model) Stream(ctx context.Context, req model.Request) iter.Seq2[model.Delta, error] {
 	return func(yield func(model.Delta, error) bool) {
 		if ctx.Err() != nil {
@@ -71,11 +80,12 @@ func (m *Model) Stream(ctx context.Context, req model.Request) iter.Seq2[model.D
 		// Whoever breaks the loop ends the request with it.
 		asking, release := context.WithCancel(ctx)
 		defer release()
-		stream := m.messages.NewStreaming(asking, params, options...)
+		body := newBounded()
+		stream := m.messages.NewStreaming(asking, params, append(options, option.WithMiddleware(body.around))...)
 		defer stream.Close()
 
 		a := newAnswer()
-		for stream.Next() && ctx.Err() == nil {
+		for body.begin(); stream.Next() && ctx.Err() == nil; body.begin() {
 			deltas, err := a.add(stream.Current())
 			for _, d := range deltas {
 				if !yield(d, nil) || d.Finish != "" {
@@ -91,10 +101,17 @@ func (m *Model) Stream(ctx context.Context, req model.Request) iter.Seq2[model.D
 	}
 }
 
-// fail ends a stream that has no end of its own.
+// fail ends a stream that has no end of its own: the calls that were whole before, unless the answer was too large for
+// anybody to have meant it, then the error.
 func (m *Model) fail(ctx context.Context, yield func(model.Delta, error) bool, a *answer, err error) {
-	if n := a.unfinished(); n > 0 && !yield(model.Delta{Broken: n}, nil) {
-		return
+	end := a.settle(torn)
+	if tooMuch(err) != nil {
+		end = a.discard()
+	}
+	for _, d := range end {
+		if !yield(d, nil) {
+			return
+		}
 	}
 	yield(model.Delta{}, m.fault(ctx, err))
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/perdure/perdure/model"
 	"github.com/perdure/perdure/model/anthropic"
 	"github.com/perdure/perdure/model/anthropic/anthropictest"
+	"github.com/perdure/perdure/model/scripted"
 )
 
 // onePixel is a PNG.
@@ -167,5 +168,25 @@ func TestRequestsThatCannotBeAsked(t *testing.T) {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
 		})
+	}
+}
+
+// TestArgumentsThatDoNotParse are shown inside of an object: the provider refuses a question that holds them as they are.
+func TestArgumentsThatDoNotParse(t *testing.T) {
+	t.Parallel()
+	for _, arguments := range []string{`{"x":1,"x":2}`, `{"x":"\ud83d"}`, `{"x":`} {
+		asked := perdure.ToolCall{ID: "a", Name: "f", Arguments: json.RawMessage(arguments)}
+		result := perdure.Failed("a", perdure.ErrorTool, "no")
+		m := ask(t, anthropictest.New(script(t, scripted.Reply{Text: "x"}), anthropictest.Config{}))
+
+		h := listen(t, m, model.Request{Messages: []perdure.Message{
+			perdure.Text("go"),
+			{Role: perdure.RoleAgent, Parts: []perdure.Part{{Type: perdure.PartToolCall, Call: &asked}}},
+			{Role: perdure.RoleToolResult, Parts: []perdure.Part{{Type: perdure.PartToolResult, Result: &result}}},
+		}})
+
+		if h.err != nil {
+			t.Errorf("%s: %v", arguments, h.err)
+		}
 	}
 }

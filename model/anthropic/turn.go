@@ -164,6 +164,10 @@ func imageBlock(i perdure.Image) (*sdk.ImageBlockParam, *sdk.TextBlockParam) {
 // inputOf returns arguments as the object that the wire wants. What is no object was refused before it ran, and is
 // shown inside of one.
 func inputOf(args json.RawMessage) json.RawMessage {
+	if _, err := perdure.CanonicalJSON(args); err != nil {
+		quoted, _ := json.Marshal(string(args)) // a string always encodes
+		return json.RawMessage(`{"arguments":` + string(quoted) + `}`)
+	}
 	switch {
 	case isObject(args):
 		return args

@@ -83,14 +83,19 @@ func keepUsage(t *testing.T, ctx context.Context, w world) {
 	}
 }
 
-// keepMalformed: a call that the provider closed, but with arguments that do not parse, is not yielded (TN7).
+// keepMalformed: a call that the provider closed is yielded, also with arguments that do not parse: the model is to be
+// told what is wrong with them (TL22).
 func keepMalformed(t *testing.T, ctx context.Context, w world) {
 	a, err := w.ask(t, ctx, request())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := len(a.Message.Calls()); n != 0 || a.Discarded != 1 {
-		t.Errorf("got %d calls and %d discarded, want 0 and 1", n, a.Discarded)
+	calls := a.Message.Calls()
+	if len(calls) != 1 || a.Discarded != 0 || calls[0].Name != w.in.Calls[0].Name {
+		t.Fatalf("got %+v and %d discarded, want the one call", calls, a.Discarded)
+	}
+	if want, err := json.Marshal(string(w.in.Calls[0].Arguments)); err != nil || string(calls[0].Arguments) != string(want) {
+		t.Errorf("got arguments %s, want what came as a string: %s", calls[0].Arguments, want)
 	}
 	if got := a.Message.Text(); got != w.in.Text {
 		t.Errorf("got text %q, want %q", got, w.in.Text)

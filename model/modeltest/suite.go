@@ -132,8 +132,8 @@ func checkDelta(t *testing.T, d model.Delta) {
 	if !utf8.ValidString(d.Text) || !utf8.ValidString(d.Thinking) {
 		t.Errorf("the delta %q %q ends inside of a character", d.Text, d.Thinking)
 	}
-	if d.Call != nil && (d.Call.Name == "" || !json.Valid(d.Call.Arguments)) {
-		t.Errorf("the call %s(%s) was yielded, and it is not complete", d.Call.Name, d.Call.Arguments)
+	if d.Call != nil && (d.Call.Name == "" || !utf8.Valid(d.Call.Arguments)) {
+		t.Errorf("the call %s(%q) was yielded, and it is not complete", d.Call.Name, d.Call.Arguments)
 	}
 	if d.Broken < 0 {
 		t.Errorf("got %d broken calls", d.Broken)

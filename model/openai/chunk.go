@@ -3,6 +3,7 @@ package openai
 import (
 	"bytes"
 	"encoding/json"
+	"strconv"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/model"
@@ -13,7 +14,7 @@ type (
 	chunk struct {
 		Model   string          `json:"model"`
 		Choices []choice        `json:"choices"` // empty or null in the last one, which holds usage
-		Usage   *usage          `json:"usage"`
+		Usage   json.RawMessage `json:"usage"`
 		Error   json.RawMessage `json:"error"`
 	}
 	choice struct {
@@ -28,14 +29,6 @@ type (
 		ReasoningContent string  `json:"reasoning_content"` // DeepSeek, llama.cpp, older vLLM
 		Reasoning        string  `json:"reasoning"`         // OpenRouter, Ollama, newer vLLM; some send both, alike
 		ToolCalls        []piece `json:"tool_calls"`
-	}
-	usage struct {
-		Prompt     int64 `json:"prompt_tokens"`
-		Completion int64 `json:"completion_tokens"`
-		Details    *struct {
-			Cached int64 `json:"cached_tokens"`
-		} `json:"prompt_tokens_details"`
-		CacheHit int64 `json:"prompt_cache_hit_tokens"` // DeepSeek
 	}
 )
 
@@ -105,15 +98,36 @@ func (c chunk) problem() json.RawMessage {
 	return nil
 }
 
-// larger returns usage with what a chunk says, no count smaller than before.
-func (u *usage) larger(than perdure.Usage) perdure.Usage {
-	cached := u.CacheHit
-	if u.Details != nil {
-		cached = max(cached, u.Details.Cached)
+// larger returns usage with what text says of it, no count smaller than before. What is no whole number there counts
+// for nothing: no answer is lost because its bill cannot be read.
+func larger(than perdure.Usage, text json.RawMessage) perdure.Usage {
+	var u struct {
+		Prompt     json.RawMessage `json:"prompt_tokens"`
+		Completion json.RawMessage `json:"completion_tokens"`
+		Details    json.RawMessage `json:"prompt_tokens_details"`
+		CacheHit   json.RawMessage `json:"prompt_cache_hit_tokens"` // DeepSeek
+	}
+	if perdure.DecodeKnownJSON(text, &u) != nil {
+		return than
+	}
+	var details struct {
+		Cached json.RawMessage `json:"cached_tokens"`
+	}
+	if perdure.DecodeKnownJSON(u.Details, &details) != nil {
+		details.Cached = nil
 	}
 	return perdure.Usage{
-		InputTokens:  max(than.InputTokens, u.Prompt),
-		OutputTokens: max(than.OutputTokens, u.Completion),
-		CachedTokens: max(than.CachedTokens, cached),
+		InputTokens:  max(than.InputTokens, count(u.Prompt)),
+		OutputTokens: max(than.OutputTokens, count(u.Completion)),
+		CachedTokens: max(than.CachedTokens, count(u.CacheHit), count(details.Cached)),
 	}
+}
+
+// count returns a whole number, and 0 for anything else.
+func count(text json.RawMessage) int64 {
+	n, err := strconv.ParseInt(string(text), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
 }

@@ -2,8 +2,9 @@
 // such as vLLM, Ollama, llama.cpp, DeepSeek and OpenRouter. [New] makes one of a base URL.
 //
 // It may import the root, model, the leaves, and of the SDK its package ssestream only. The one thing to know: the
-// wire closes no call. A call is complete when the answer has ended by a finish_reason, or when a later call has
-// begun, and its arguments parse; every other call is counted and dropped (TN7).
+// wire closes no call. A call is closed when the answer has ended by a finish_reason, also where its arguments do not parse
+// (TL22); at the limit of the length, when a later call has begun; in a stream that broke, when it is a whole object
+// besides. Every other call is counted and dropped (TN7).
 //
 //	request ─▶ one POST, never a second one (TN21)
 //	        ─▶ other than 200: a *model.Error by status and body (4.6)
@@ -18,6 +19,9 @@
 //   - Usage is asked for with stream_options. A server that refuses those needs [Config.NoUsage].
 //   - The limit of an answer is max_completion_tokens at OpenAI and Azure, and max_tokens everywhere else.
 //   - Thinking is taken from reasoning_content or reasoning, has no signature, and is never sent back.
+//   - Arguments that hold half of a character are no text. It stands in them as an escape, and they do not parse.
+//   - Nothing bounds an answer. Beyond 64 MiB, 16 MiB in one event, or 1,000 calls it is an error of code Processing, and
+//     none of its calls is made.
 //   - A finish_reason that nobody has documented is an error of code Processing, and not taken for a regular end.
 //
 // Tried against local servers and recorded streams only: testdata/README.md says where their form comes from. No paid

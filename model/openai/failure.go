@@ -225,19 +225,14 @@ func retryAfter(header http.Header) time.Duration {
 	return 0
 }
 
-// mask takes the key out of the text of an error, makes it one line, and cuts it.
-func (m *Model) mask(e *model.Error) *model.Error {
-	text := strings.Join(strings.Fields(strings.ToValidUTF8(e.Text, "\uFFFD")), " ")
-	if m.cfg.Key != "" {
-		text = strings.ReplaceAll(text, m.cfg.Key, "[key]")
+// cutText cuts a text between characters.
+func cutText(text string) string {
+	if len(text) <= maxTextBytes {
+		return text
 	}
-	if len(text) > maxTextBytes {
-		end := maxTextBytes
-		for !utf8.RuneStart(text[end]) {
-			end--
-		}
-		text = text[:end] + " …"
+	end := maxTextBytes
+	for !utf8.RuneStart(text[end]) {
+		end--
 	}
-	e.Text = text
-	return e
+	return text[:end] + " …"
 }

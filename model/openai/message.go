@@ -86,6 +86,9 @@ func (t *transcript) agent(m perdure.Message) {
 	}
 	for _, c := range m.Calls() {
 		arguments := cmp.Or(strings.TrimSpace(string(c.Arguments)), "{}")
+		if _, err := perdure.CanonicalJSON([]byte(arguments)); err != nil { // it was refused, and some servers parse it
+			arguments = quotedArguments(arguments)
+		}
 		answer.ToolCalls = append(answer.ToolCalls, call{
 			ID: string(c.ID), Type: "function", Function: calledFunc{Name: c.Name, Arguments: arguments},
 		})
@@ -94,6 +97,15 @@ func (t *transcript) agent(m perdure.Message) {
 		t.wire = append(t.wire, answer)
 	}
 	t.open = len(answer.ToolCalls)
+}
+
+// quotedArguments are an object that shows arguments which do not parse.
+func quotedArguments(text string) string {
+	quoted, err := json.Marshal(map[string]string{"arguments": text})
+	if err != nil {
+		return "{}"
+	}
+	return string(quoted)
 }
 
 func (t *transcript) results(m perdure.Message) {

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -30,7 +31,8 @@ type Config struct {
 type Model struct {
 	cfg      Config
 	endpoint string
-	limit    string // the name of the field that limits an answer
+	limit    string         // the name of the field that limits an answer
+	secret   *regexp.Regexp // finds the key; nil: there is none
 	client   http.Client
 }
 
@@ -60,7 +62,11 @@ func New(cfg Config) (*Model, error) {
 			return nil, fmt.Errorf("%w BaseURL: %w", perdure.Invalid, err)
 		}
 	}
-	m := &Model{cfg: cfg, endpoint: base.JoinPath("chat", "completions").String(), limit: limitName(base.Hostname()), client: *cfg.HTTP}
+	secret, err := secretOf(cfg.Key)
+	if err != nil {
+		return nil, fmt.Errorf("%w Key: it is far too long to be one", perdure.Invalid)
+	}
+	m := &Model{cfg: cfg, secret: secret, endpoint: base.JoinPath("chat", "completions").String(), limit: limitName(base.Hostname()), client: *cfg.HTTP}
 	// A redirect would lose the question or carry the key elsewhere.
 	m.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return m, nil
@@ -94,7 +100,7 @@ func limitName(host string) string {
 }
 
 // Stream implements model.Model: one POST, and no second one. Beside deltas with content it yields an empty one for
-// each piece of a call's arguments, as a sign of life, since the call itself comes in the end.
+// each piece that adds to a call, as a sign of life, since the call itself comes in the end.
 func (m *Model) Stream(ctx context.Context, req model.Request) iter.Seq2[model.Delta, error] {
 	return func(yield func(model.Delta, error) bool) {
 		if ctx.Err() != nil {

@@ -197,7 +197,7 @@ func TestR19EveryEventTwice(t *testing.T) {
 	}
 }
 
-// FuzzStream reads any bytes as a stream: nothing panics, deltas are valid, and each call is complete.
+// FuzzStream reads any bytes as a stream: nothing panics, deltas are valid, and each call is closed.
 func FuzzStream(f *testing.F) {
 	for _, text := range recorded(f) {
 		f.Add(text)
@@ -216,8 +216,8 @@ func FuzzStream(f *testing.F) {
 			t.Errorf("got text %q, thinking %q", a.Message.Text(), a.Message.Thinking)
 		}
 		for _, c := range a.Message.Calls() {
-			if _, err := perdure.CanonicalJSON(c.Arguments); err != nil || c.Name == "" || !utf8.Valid(c.Arguments) {
-				t.Errorf("got call %s(%s): %v", c.Name, c.Arguments, err)
+			if c.Name == "" || !utf8.Valid(c.Arguments) || !json.Valid(c.Arguments) {
+				t.Errorf("got call %s(%s)", c.Name, c.Arguments)
 			}
 			if err != nil && !bytes.HasPrefix(bytes.TrimSpace(c.Arguments), []byte("{")) {
 				t.Errorf("got call %s(%s) of a stream that broke", c.Name, c.Arguments)

@@ -202,3 +202,34 @@ func TestNew(t *testing.T) {
 		t.Errorf("got %v for no configuration at all", err)
 	}
 }
+
+// TestArgumentsThatDoNotParse are shown inside of an object: some servers parse what they are sent, and would refuse
+// every later question.
+func TestArgumentsThatDoNotParse(t *testing.T) {
+	t.Parallel()
+	for _, arguments := range []string{`{"x":1,"x":2}`, `{"x":"\ud83d"}`, `{"x":`} {
+		m, err := scripted.New(scripted.Script{Steps: []scripted.Step{{Reply: scripted.Reply{Text: "x"}, Repeat: true}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		server := openaitest.New(m, openaitest.Config{})
+		asked := perdure.ToolCall{ID: "a", Name: "f", Arguments: json.RawMessage(arguments)}
+		result := perdure.Failed("a", perdure.ErrorTool, "no")
+
+		_, err = model.Collect(serve(t, server, openai.Config{}).Stream(t.Context(), model.Request{Messages: []perdure.Message{
+			perdure.Text("go"),
+			{Role: perdure.RoleAgent, Parts: []perdure.Part{{Type: perdure.PartToolCall, Call: &asked}}},
+			{Role: perdure.RoleToolResult, Parts: []perdure.Part{{Type: perdure.PartToolResult, Result: &result}}},
+		}}), nil)
+
+		var got struct {
+			Arguments string `json:"arguments"`
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := perdure.DecodeJSON(server.Requests()[0].Messages[1].Calls()[0].Arguments, &got); err != nil || got.Arguments != arguments {
+			t.Errorf("got %+v, %v; want %s", got, err, arguments)
+		}
+	}
+}

@@ -4,7 +4,9 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
 	"net/http"
@@ -18,13 +20,20 @@ import (
 )
 
 const (
-	// maxAnswerBytes bounds what is read of one answer; one line of it is bounded by ssestream, at 32 MiB.
-	maxAnswerBytes = 256 << 20
+	// maxAnswerBytes bounds what is read of one answer. 128,000 tokens, the most that a model is known to say, need 48 MB
+	// where each comes in a chunk of its own.
+	maxAnswerBytes = 64 << 20
+	// maxEventBytes bounds one event of it, which costs a multiple of itself in memory.
+	maxEventBytes = 16 << 20
 	// usageWait is how long usage may still come when the answer has finished.
 	usageWait = 10 * time.Second
 )
 
-var errTooLong = errors.New("the answer is longer than 256 MiB")
+var (
+	errTooLong = errors.New("the answer is longer than 64 MiB")
+	errTooWide = errors.New("one event of the stream is longer than 16 MiB")
+	errTooMany = fmt.Errorf("the answer has more than %d calls: none of them is made", maxCalls)
+)
 
 // stream reads one answer. It is used by one goroutine.
 type stream struct {
@@ -34,7 +43,6 @@ type stream struct {
 	text, thinking seam
 	calls          calls
 	usage          perdure.Usage
-	counted        bool   // usage was reported
 	model          string // which answers
 	refused        bool   // in words
 	finish         string // the provider's word; empty: not finished
@@ -44,9 +52,10 @@ type stream struct {
 // read yields what comes, up to the end of the stream, whatever ends it.
 func (s *stream) read(res *http.Response) iter.Seq[model.Delta] {
 	return func(yield func(model.Delta) bool) {
-		res.Body = &bounded{ReadCloser: res.Body, left: maxAnswerBytes}
+		body := &bounded{ReadCloser: res.Body, left: maxAnswerBytes}
+		res.Body = body
 		events := ssestream.NewDecoder(res)
-		for events.Next() {
+		for body.begin(); events.Next(); body.begin() {
 			d, more := s.event(events.Event())
 			if d != nil && !yield(*d) || !more {
 				return
@@ -72,10 +81,14 @@ func (s *stream) event(e ssestream.Event) (*model.Delta, bool) {
 	}
 	c, err := decode(text)
 	if s.finish != "" {
-		if err != nil || c.Usage == nil {
+		if err != nil {
 			return nil, true
 		}
-		return &model.Delta{Usage: s.count(c.Usage)}, true
+		grown := s.count(c.Usage)
+		if grown == nil {
+			return nil, true
+		}
+		return &model.Delta{Usage: grown}, true
 	}
 	if err == nil {
 		if wrong := c.problem(); wrong != nil {
@@ -88,7 +101,8 @@ func (s *stream) event(e ssestream.Event) (*model.Delta, bool) {
 		s.failed = err
 		return nil, false
 	}
-	return s.take(c), true
+	d := s.take(c)
+	return d, !s.calls.tooMany
 }
 
 // take folds a chunk in and returns what is new.
@@ -110,24 +124,27 @@ func (s *stream) take(c chunk) *model.Delta {
 		d.Text += s.text.add(choice.Delta.Content + choice.Delta.Refusal)
 		s.refused = s.refused || choice.Delta.Refusal != ""
 		for _, p := range choice.Delta.ToolCalls {
-			s.calls.add(p)
-			some = true // a sign of life
+			if s.calls.add(p) {
+				some = true // a sign of life
+			}
 		}
 		s.finish = choice.FinishReason
 	}
-	if c.Usage != nil {
-		d.Usage = s.count(c.Usage)
-	}
+	d.Usage = s.count(c.Usage)
 	if !some && d.Text == "" && d.Thinking == "" && d.Usage == nil {
 		return nil
 	}
 	return &d
 }
 
-func (s *stream) count(u *usage) *perdure.Usage {
-	s.usage, s.counted = u.larger(s.usage), true
-	so := s.usage
-	return &so
+// count takes what a chunk says of usage, and returns usage where it has grown; nil: it has not.
+func (s *stream) count(text json.RawMessage) *perdure.Usage {
+	now := larger(s.usage, text)
+	if now == s.usage {
+		return nil
+	}
+	s.usage = now
+	return &now
 }
 
 // end returns the last deltas, and an error unless the answer is whole. Once it has finished it is whole, whatever
@@ -137,12 +154,11 @@ func (s *stream) end() ([]model.Delta, error) {
 	if s.finish == "" && s.failed != nil {
 		err = s.failed
 	}
-	if s.refused && finish == model.FinishStop {
-		finish = model.FinishRefusal
+	if s.calls.tooMany {
+		err = tooMuch(errTooMany)
 	}
-	complete, broken := s.calls.end(finish == model.FinishStop)
-	if finish == model.FinishRefusal {
-		complete, broken = nil, len(s.calls.begun) // what is refused is not done
+	if err == nil && s.refused && finish == model.FinishStop {
+		finish = model.FinishRefusal
 	}
 	var last []model.Delta
 	if err == nil {
@@ -150,8 +166,9 @@ func (s *stream) end() ([]model.Delta, error) {
 			last = append(last, rest)
 		}
 	}
-	for i := range complete {
-		last = append(last, model.Delta{Call: &complete[i]})
+	closed, broken := s.closed(finish, err)
+	for i := range closed {
+		last = append(last, model.Delta{Call: &closed[i]})
 	}
 	if broken > 0 {
 		last = append(last, model.Delta{Broken: broken})
@@ -163,10 +180,24 @@ func (s *stream) end() ([]model.Delta, error) {
 		finish = model.FinishCalls
 	}
 	d := model.Delta{Finish: finish}
-	if s.counted {
+	if s.usage != (perdure.Usage{}) {
 		d.Usage = &s.usage
 	}
 	return append(last, d), nil
+}
+
+// closed returns the calls that are to be made, and how many are not. What is refused is not done, nor what belongs to
+// an answer that is too large for anybody to have meant it.
+func (s *stream) closed(finish model.Finish, err *model.Error) ([]perdure.ToolCall, int) {
+	switch {
+	case finish == model.FinishRefusal, err != nil && isTooMuch(err.Err):
+		return nil, len(s.calls.begun)
+	case err != nil:
+		return s.calls.end(torn)
+	case finish == model.FinishLength:
+		return s.calls.end(short)
+	}
+	return s.calls.end(finished)
 }
 
 // finishOf returns what a finish_reason means; calls are looked at later, since some servers say stop with calls, and
@@ -193,25 +224,42 @@ func broken(err error) *model.Error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, errTooLong):
-		return &model.Error{Code: model.Processing, Text: err.Error(), Err: err}
 	case errors.Is(err, bufio.ErrTooLong):
-		return &model.Error{Code: model.Processing, Text: "one line of the stream is longer than 32 MiB", Err: err}
+		return tooMuch(errTooWide)
+	case isTooMuch(err):
+		return tooMuch(err)
 	}
 	return &model.Error{Code: model.Unavailable, Text: "the stream broke: " + err.Error(), Err: err}
 }
 
-// bounded is a body that ends with an error after so many bytes.
-type bounded struct {
-	io.ReadCloser
-	left int64
+// tooMuch is the error for an answer beyond one of the bounds. To ask again would bring the same.
+func tooMuch(why error) *model.Error {
+	return &model.Error{Code: model.Processing, Text: why.Error(), Err: why}
 }
 
+func isTooMuch(err error) bool {
+	return errors.Is(err, errTooLong) || errors.Is(err, errTooWide) || errors.Is(err, errTooMany)
+}
+
+// bounded is a body that ends with an error after so many bytes, of all or of one event.
+type bounded struct {
+	io.ReadCloser
+	left  int64
+	event int64 // bytes that the present event may still have; the reader of events may hold some of the next one
+}
+
+// begin begins an event.
+func (b *bounded) begin() { b.event = maxEventBytes }
+
 func (b *bounded) Read(p []byte) (int, error) {
-	if b.left <= 0 {
+	switch {
+	case b.left <= 0:
 		return 0, errTooLong
+	case b.event <= 0:
+		return 0, errTooWide
 	}
-	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left)])
+	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left, b.event)])
 	b.left -= int64(n)
+	b.event -= int64(n)
 	return n, err
 }

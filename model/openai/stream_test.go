@@ -33,14 +33,7 @@ func TestCalls(t *testing.T) {
 	t.Parallel()
 	one := calling(`{"index":0,"id":"a","type":"function","function":{"name":"f","arguments":"{\"x\":1}"}}`)
 	two := calling(`{"index":1,"id":"b","type":"function","function":{"name":"g","arguments":""}}`)
-	cases := []struct {
-		name      string
-		chunks    []string
-		want      string
-		discarded int
-		finish    model.Finish
-		code      model.Code
-	}{
+	checkCalls(t, []called{
 		{"finish stop with calls", []string{one, finish("stop")}, `a=f{"x":1}`, 0, model.FinishCalls, ""},
 		{"finish function_call", []string{one, finish("function_call")}, `a=f{"x":1}`, 0, model.FinishCalls, ""},
 		{"finish tool_calls without calls", []string{delta(`{"content":"x"}`), finish("tool_calls")}, "", 0, model.FinishStop, ""},
@@ -78,11 +71,51 @@ func TestCalls(t *testing.T) {
 		{"arguments that are an object", []string{calling(`{"index":0,"id":"a","function":{"name":"f","arguments":{"x":1}}}`), finish("stop")}, `a=f{"x":1}`, 0, model.FinishCalls, ""},
 		{"another name for the same call", []string{one, calling(`{"index":0,"id":"a","function":{"name":"rm","arguments":""}}`), finish("stop")}, "", 1, model.FinishCalls, ""},
 		{"arguments before a name", []string{calling(`{"index":0,"function":{"arguments":"{}"}}`), finish("stop")}, "", 1, model.FinishCalls, ""},
-		{"a key twice", []string{calling(`{"index":0,"id":"a","function":{"name":"f","arguments":"{\"x\":1,\"x\":2}"}}`), finish("stop")}, "", 1, model.FinishCalls, ""},
-		{"arguments twice", []string{one, calling(`{"index":0,"function":{"arguments":"{\"x\":1}"}}`), finish("stop")}, "", 1, model.FinishCalls, ""},
+		{"a key twice", []string{calling(`{"index":0,"id":"a","function":{"name":"f","arguments":"{\"x\":1,\"x\":2}"}}`), finish("stop")}, `a=f{"x":1,"x":2}`, 0, model.FinishCalls, ""},
+		{"arguments twice", []string{one, calling(`{"index":0,"function":{"arguments":"{\"x\":1}"}}`), finish("stop")}, `a=f"{\"x\":1}{\"x\":1}"`, 0, model.FinishCalls, ""},
 		{"a second choice", []string{one, `{"choices":[{"index":1,"delta":{"content":"x","tool_calls":[{"index":0,"function":{"arguments":"x"}}]},"finish_reason":"length"}]}`, finish("stop")}, `a=f{"x":1}`, 0, model.FinishCalls, ""},
 		{"a piece after the finish", []string{one, finish("stop"), two, finish("length")}, `a=f{"x":1}`, 0, model.FinishCalls, ""},
-	}
+	})
+}
+
+// TestOddCalls: a call that the provider closed comes as it stands, also where its arguments do not parse (TL22).
+func TestOddCalls(t *testing.T) {
+	t.Parallel()
+	one := calling(`{"index":0,"id":"a","type":"function","function":{"name":"f","arguments":"{\"x\":1}"}}`)
+	two := calling(`{"index":1,"id":"b","type":"function","function":{"name":"g","arguments":""}}`)
+	half := calling(`{"index":0,"id":"a","type":"function","function":{"name":"f","arguments":"{\"x\":"}}`)
+	checkCalls(t, []called{
+		{"half of a pair", []string{calling(`{"index":0,"id":"a","function":{"name":"f","arguments":"{\"x\":\"\\ud83d\"}"}}`), finish("stop")}, `a=f{"x":"\ud83d"}`, 0, model.FinishCalls, ""},
+		{"arguments that stop in the middle", []string{half, finish("tool_calls")}, `a=f"{\"x\":"`, 0, model.FinishCalls, ""},
+		{"arguments that stop in the middle, at the length", []string{half, finish("length")}, "", 1, model.FinishLength, ""},
+		{"arguments that stop in the middle, before the length", []string{half, two, finish("length")}, `a=f"{\"x\":"`, 1, model.FinishLength, ""},
+		{"arguments that stop in the middle, before a cut", []string{half, two}, "", 2, "", model.Unavailable},
+		{"no arguments before the length", []string{two, calling(`{"index":2,"id":"c","function":{"name":"h"}}`), finish("length")}, "", 2, model.FinishLength, ""},
+		{"a backslash and half of a pair", []string{calling(`{"index":0,"id":"a","function":{"name":"f","arguments":"{\"x\":\"\\\ud83d\"}"}}`), finish("stop")}, "", 1, model.FinishCalls, ""},
+		{"a name in every piece and no id", []string{
+			calling(`{"index":0,"function":{"name":"f","arguments":"{\"x\":\"}"}}`), calling(`{"index":0,"function":{"name":"f","arguments":"\\\"}"}}`),
+			calling(`{"index":0,"function":{"name":"f","arguments":"\"}"}}`), calling(`{"index":0,"function":{"name":"f","arguments":"{}"}}`), finish("stop"),
+		}, `=f{"x":"}\"}"} =f{}`, 0, model.FinishCalls, ""},
+		{"an index after none", []string{
+			calling(`{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}`), calling(`{"id":"b","function":{"name":"g","arguments":"{"}}`),
+			calling(`{"index":0,"function":{"arguments":"}"}}`), finish("stop"),
+		}, `a=f{} b=g{}`, 0, model.FinishCalls, ""},
+		{"a piece of nothing", []string{one, calling(`{"index":7}`), finish("stop")}, `a=f{"x":1}`, 0, model.FinishCalls, ""},
+	})
+}
+
+// called is a stream and the calls that are made of it.
+type called struct {
+	name      string
+	chunks    []string
+	want      string
+	discarded int
+	finish    model.Finish
+	code      model.Code
+}
+
+func checkCalls(t *testing.T, cases []called) {
+	t.Helper()
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -141,15 +174,20 @@ func TestCharacters(t *testing.T) {
 	}
 	t.Run("arguments", func(t *testing.T) {
 		t.Parallel()
-		for _, halves := range [][2]string{{`\ud83d`, `\ude42`}, {"\xf0\x9f", "\x99\x82"}} {
+		for want, halves := range map[string][2]string{
+			`a=f{"x":"\ud83d"}`: {`\ud83d`, `\ude42`}, `a=f"{\"x\":\"\\xf0\\x9f\"}"`: {"\xf0\x9f", "\x99\x82"},
+		} {
 			opening := calling(`{"index":0,"id":"a","function":{"name":"f","arguments":"{\"x\":\"` + halves[0] + `"}}`)
 			closing := calling(`{"index":0,"function":{"arguments":"` + halves[1] + `\"}"}}`)
 
 			whole, _ := play(t, t.Context(), tape{bytes: stream(opening, closing, finish("stop"))})
 			half, _ := play(t, t.Context(), tape{bytes: stream(opening, calling(`{"index":0,"function":{"arguments":"\"}"}}`), finish("stop"))})
 
-			if said(whole) != `a=f{"x":"🙂"}` || said(half) != "" || half.Discarded != 1 {
-				t.Errorf("got %s, and of half a character %q, %d discarded", said(whole), said(half), half.Discarded)
+			if said(whole) != `a=f{"x":"🙂"}` || said(half) != want || half.Discarded != 0 {
+				t.Errorf("got %s, and of half a character %s, %d discarded; want %s", said(whole), said(half), half.Discarded, want)
+			}
+			if _, err := perdure.CanonicalJSON(half.Message.Calls()[0].Arguments); err == nil && strings.Contains(want, "ud83d") {
+				t.Errorf("half a character became arguments that parse: %s", said(half))
 			}
 		}
 	})
@@ -274,6 +312,13 @@ func TestSignsOfLife(t *testing.T) {
 	chunks := stream(calling(`{"index":0,"id":"a","function":{"name":"f","arguments":"{"}}`), calling(`{"index":0,"function":{"arguments":"}"}}`), finish("stop"))
 	chunks = append([]byte(": keep-alive\n\n"), chunks...)
 	m := newModel(t, openai.Config{BaseURL: "http://recorded.test", HTTP: &http.Client{Transport: tape{bytes: chunks}}})
+	if n := countDeltas(t, m); n != 4 { // two pieces, the call, the finish
+		t.Errorf("got %d deltas, want 4", n)
+	}
+}
+
+func countDeltas(t *testing.T, m model.Model) int {
+	t.Helper()
 	n := 0
 	for _, err := range m.Stream(t.Context(), model.Request{}) {
 		if err != nil {
@@ -281,7 +326,50 @@ func TestSignsOfLife(t *testing.T) {
 		}
 		n++
 	}
-	if n != 4 { // two pieces, the call, the finish
-		t.Errorf("got %d deltas, want 4", n)
+	return n
+}
+
+// TestNoSignsOfLife: chunks that bring nothing new yield nothing, so that a stream that hangs behind them is seen to
+// (TN8).
+func TestNoSignsOfLife(t *testing.T) {
+	t.Parallel()
+	const usage = `{"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":2}}`
+	opening := calling(`{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}`)
+	for name, again := range map[string]string{
+		"usage": usage, "usage of nothing": `{"choices":[],"usage":{}}`, "a piece of nothing": calling(`{"index":0}`), "a piece of another index": calling(`{"index":3}`),
+		"an id again": calling(`{"index":0,"id":"a"}`), "an opening": opening, "an id and a name": calling(`{"index":0,"id":"a","function":{"name":"f","arguments":""}}`),
+		"the model": `{"model":"m","choices":[]}`, "no text": delta(`{"content":""}`),
+	} {
+		chunks := []string{`{"model":"m","choices":[]}`, usage, opening}
+		for range 20 {
+			chunks = append(chunks, again)
+		}
+		m := newModel(t, openai.Config{BaseURL: "http://recorded.test", HTTP: &http.Client{Transport: tape{bytes: stream(append(chunks, finish("stop"), usage)...)}}})
+		if n := countDeltas(t, m); n != 5 && (n > 6 || name != "an opening") { // the model, usage, the opening, the call, the finish
+			t.Errorf("%s, twenty times: got %d deltas, want 5", name, n)
+		}
+	}
+}
+
+// TestOddUsage: what cannot be read of usage is left out, and no answer fails by it.
+func TestOddUsage(t *testing.T) {
+	t.Parallel()
+	for usage, want := range map[string]perdure.Usage{
+		`{"prompt_tokens":1.5,"completion_tokens":2}`:                                                         {OutputTokens: 2},
+		`{"prompt_tokens":"3","completion_tokens":null,"prompt_tokens_details":{"cached_tokens":1}}`:          {CachedTokens: 1},
+		`{"prompt_tokens":3,"completion_tokens":-9223372036854775808,"prompt_tokens_details":"none"}`:         {InputTokens: 3},
+		`{"prompt_tokens":9223372036854775808,"completion_tokens":4,"prompt_tokens_details":[]}`:              {OutputTokens: 4},
+		`{"prompt_tokens":{},"completion_tokens":4,"prompt_tokens_details":{"cached_tokens":true}}`:           {OutputTokens: 4},
+		`{"prompt_tokens":1e3,"completion_tokens":4,"prompt_cache_hit_tokens":2}`:                             {OutputTokens: 4, CachedTokens: 2},
+		`{"prompt_tokens":5,"completion_tokens":4,"prompt_tokens_details":{"cached_tokens":3,"other":[1.5]}}`: {InputTokens: 5, OutputTokens: 4, CachedTokens: 3},
+		`[]`: {}, `"none"`: {}, `7`: {}, `null`: {},
+	} {
+		last := `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"usage":` + usage + `}`
+
+		a, err := play(t, t.Context(), tape{bytes: stream(delta(`{"content":"x"}`), last, "[DONE]")})
+
+		if err != nil || a.Finish != model.FinishStop || a.Message.Text() != "x" || a.Usage != want {
+			t.Errorf("%s: got %+v, %v; want usage %+v", usage, a, err, want)
+		}
 	}
 }

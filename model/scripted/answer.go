@@ -95,10 +95,10 @@ func (a answer) content(limit *int) []model.Delta {
 			return deltas
 		case !whole && left < len(call.Arguments):
 			return append(deltas, model.Delta{Broken: 1})
-		case json.Valid(call.Arguments):
-			deltas = append(deltas, model.Delta{Call: &call})
+		case a.reply.Finish == model.FinishLength && !json.Valid(call.Arguments):
+			deltas = append(deltas, model.Delta{Broken: 1}) // it was the open one
 		default:
-			deltas = append(deltas, model.Delta{Broken: 1})
+			deltas = append(deltas, model.Delta{Call: &call})
 		}
 		left -= len(call.Arguments)
 	}

@@ -45,7 +45,7 @@ func TestTiming(t *testing.T) {
 		{"cut in a call", "{text: abc, calls: [{name: a}, {name: b}], cut_after_bytes: 6}",
 			[]moment{{0, "open"}, {0, "abc"}, {0, "a({})"}, {0, "broken"}, {0, "cut"}}},
 		{"cut after everything", "{text: abc, calls: [{name: a}], cut_after_bytes: 99}", []moment{{0, "open"}, {0, "abc"}, {0, "a({})"}, {0, "cut"}}},
-		{"malformed arguments", "{calls: [{name: a, raw_args: '{\"a\":'}, {name: b, id: x}]}", []moment{{0, "open"}, {0, "broken"}, {0, "b({}) x"}, {0, "tool_calls"}}},
+		{"malformed arguments", "{calls: [{name: a, raw_args: '{\"a\":'}, {name: b, id: x}]}", []moment{{0, "open"}, {0, `a({"a":)`}, {0, "b({}) x"}, {0, "tool_calls"}}},
 		{"arguments as they stand", `{calls: [{name: a, raw_args: '{"a" : 1, "a" : 2}'}, {name: b, args: '[1 ]'}]}`,
 			[]moment{{0, "open"}, {0, `a({"a" : 1, "a" : 2})`}, {0, "b([1 ])"}, {0, "tool_calls"}}},
 		{"a refusal", "{text: no, refusal: true}", []moment{{0, "open"}, {0, "no"}, {0, "refusal"}}},

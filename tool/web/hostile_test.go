@@ -17,7 +17,7 @@ func hostile() map[string]string {
 	half := func(a, b string) string {
 		return strings.Repeat(a, hostileBytes/2/len(a)) + strings.Repeat(b, hostileBytes/2/len(b))
 	}
-	return map[string]string{
+	pages := map[string]string{
 		"divs":              fill("", "<div>"),
 		"divs with text":    fill("", "<div>a"),
 		"formats":           fill("", "<b>a"),
@@ -64,7 +64,18 @@ func hostile() map[string]string {
 		"backticks":         fill("<pre>", "`"),
 		"code backticks":    fill("<code>", "` "),
 		"attributes":        fill("<a ", "href=a "),
+		"long base":         "<base href=http://example.com/" + strings.Repeat("y", hostileBytes/2) + "/>" + strings.Repeat("<a href=x>a</a>", hostileBytes/30),
+		"long base, images": "<base href=http://example.com/" + strings.Repeat("y", hostileBytes/2) + "/>" + strings.Repeat("<img src=x>", hostileBytes/22),
 	}
+	// Each of these is escaped by a look around it, which may go far.
+	for _, sign := range []string{"[", "]", "*", "_", "`", "#", ">", "|", "!", `\`, "-", "+", "=", "~", ".", ")", "1."} {
+		pages["signs "+sign] = fill("<p>", sign)
+		pages["signs with spaces "+sign] = fill("<p>", sign+" ")
+		pages["signs in bold "+sign] = fill("<p>", "<b>"+sign+"</b>")
+		pages["signs in cells "+sign] = fill("<table><tr>", "<td>"+sign)
+		pages["lines of "+sign] = fill("<p>", sign+"<br>")
+	}
+	return pages
 }
 
 // TestHostilePages wants the memory that a page costs, and what becomes of it, bounded by its length. Memory stands

@@ -14,7 +14,8 @@ type inline struct {
 	want    map[string]int // how often each is open in the page
 	link    string         // where the open link leads
 	written []string       // tags that are open in what is written, outermost first
-	budget  int            // bytes of tags that may still be written
+	budget  int            // bytes of tags, and of addresses, that may still be written
+	base    int            // bytes that the page's address adds to each link, beyond what is free
 }
 
 // formatOf is the format that an element stands for; empty: none.
@@ -82,13 +83,23 @@ func (f *inline) open(out []byte) []byte {
 	same := f.same(tags)
 	out = f.close(out, same)
 	for _, tag := range tags[same:] {
-		if f.budget -= len(tag) + len("</code>"); f.budget < 0 {
+		cost := len(tag) + len("</code>")
+		if strings.HasPrefix(tag, "<a ") {
+			cost += f.base
+		}
+		if !f.affords(cost) {
 			break
 		}
 		out = append(out, tag...)
 		f.written = append(f.written, tag)
 	}
 	return out
+}
+
+// affords pays for what is about to be written, and reports whether the budget is enough for it.
+func (f *inline) affords(cost int) bool {
+	f.budget -= cost
+	return f.budget >= 0
 }
 
 // shut closes the tags that are not open in the page any more.

@@ -47,6 +47,7 @@ func (p page) convert(ctx context.Context, keepNav bool) (string, bool, error) {
 			table.WithCellPaddingBehavior(table.CellPaddingBehaviorMinimal), // aligned, one long cell makes every row as long
 		),
 	))
+	conv.Register.UnEscaper(unescapeBracket, converter.PriorityEarly)
 	text, err := conv.ConvertReader(stoppable{ctx, strings.NewReader(simple)},
 		converter.WithContext(ctx), converter.WithDomain(p.base.String()))
 	if ctx.Err() != nil {

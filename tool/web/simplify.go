@@ -15,6 +15,7 @@ const (
 	maxSpanned   = 1 << 14 // cells that spans may add
 	maxColSpan   = 100
 	maxRowSpan   = 1000
+	maxFreeBase  = 128 // bytes of the page's address; where it is longer, each link pays for the rest
 )
 
 // simplified is a page as the converter is shown it: the few elements that Markdown has, well nested, with
@@ -54,6 +55,7 @@ func (t tableArea) size() int {
 func (p page) simplify(keepNav bool) (string, bool) {
 	s := simplified{dropped: map[string]int{}}
 	s.inline.budget = 2*len(p.text) + 1<<16
+	s.inline.base = max(len(p.base.String())-maxFreeBase, 0)
 	r := p.read(keepNav)
 	for {
 		piece, more := r.next()
@@ -276,7 +278,7 @@ func spanOf(p piece, name string, most int) int {
 // image writes a picture. One that is in the page itself is only named.
 func (s *simplified) image(p piece) {
 	source, alt := strings.TrimSpace(p.attribute("src")), p.attribute("alt")
-	if source == "" || strings.HasPrefix(strings.ToLower(source), "data:") {
+	if source == "" || strings.HasPrefix(strings.ToLower(source), "data:") || !s.inline.affords(s.inline.base) {
 		s.text(html.EscapeString(alt))
 		return
 	}
