@@ -46,9 +46,13 @@ func (d demoChild) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	door := newDoor(eng, st, filepath.Join(d.Dir, "data"), d.Log)
+	if err := door.openSocket(); err != nil {
+		return err
+	}
 	before, err := eng.Sessions(ctx, 0)
 	if err != nil {
-		return err
+		return errors.Join(err, door.close())
 	}
 	work, stop := context.WithCancel(ctx)
 	defer stop()
@@ -57,7 +61,7 @@ func (d demoChild) run(ctx context.Context) error {
 		defer stop()
 		served <- d.serve(work, eng, before)
 	}()
-	err = eng.Run(work)
+	err = door.carry(work, eng.Run)
 	stop()
 	return errors.Join(err, <-served)
 }

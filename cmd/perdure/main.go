@@ -39,7 +39,7 @@ func run() int {
 		Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Terminal: terminal, Signals: signals, Env: os.Getenv,
 		DataDir: dataDir(), Version: version(),
 		Log:  func(style cli.LogStyle) *slog.Logger { return newLog(os.Stderr, style, terminal.Stderr) },
-		Open: open, Diagnose: diagnose, Processes: processes,
+		Open: open, Serve: serve, Diagnose: diagnose, Processes: processes,
 		Demo:      demo.Crash{Program: self(), Open: openDemo},
 		DemoChild: runDemoChild,
 	})

@@ -6,16 +6,21 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
+	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/cli"
 	"github.com/perdure/perdure/model"
 	"github.com/perdure/perdure/model/scripted"
 )
 
 // models asks the model that a session was started with, by its name. It is safe for concurrent use.
 type models struct {
-	ask bool // false: nobody is asked, and every request waits for its end
+	ask   bool // false: nobody is asked, and every request waits for its end
+	leave bool // a request whose model cannot be asked here, for want of a key say, waits too: it is left for whoever can
+	log   *slog.Logger
 
 	mu     sync.Mutex
 	loaded map[string]model.Model       // guarded by mu; by name
@@ -24,8 +29,11 @@ type models struct {
 
 var _ model.Model = (*models)(nil)
 
-func newModels(ask bool) *models {
-	return &models{ask: ask, loaded: map[string]model.Model{}, used: map[perdure.SessionID]string{}}
+func newModels(o cli.Opening) *models {
+	return &models{
+		ask: o.AskModels, leave: !o.Serve, log: o.Log,
+		loaded: map[string]model.Model{}, used: map[perdure.SessionID]string{},
+	}
 }
 
 // checkModel returns the name that means a model from everywhere. Invalid: it is none of this build, its script
@@ -63,12 +71,13 @@ func (m *models) use(id perdure.SessionID, name string) {
 // Stream implements model.Model.
 func (m *models) Stream(ctx context.Context, req model.Request) iter.Seq2[model.Delta, error] {
 	if !m.ask {
-		return func(yield func(model.Delta, error) bool) {
-			<-ctx.Done()
-			yield(model.Delta{}, context.Cause(ctx))
-		}
+		return untilEnd(ctx)
 	}
 	answers, err := m.find(req)
+	if err != nil && m.leave {
+		m.log.Warn("a session is left alone: its model cannot be asked here", "session", req.Session, "error", err)
+		return untilEnd(ctx)
+	}
 	if err != nil {
 		return func(yield func(model.Delta, error) bool) {
 			yield(model.Delta{}, &model.Error{Code: model.NoModel, Text: err.Error(), Err: err})
@@ -76,6 +85,28 @@ func (m *models) Stream(ctx context.Context, req model.Request) iter.Seq2[model.
 	}
 	req.Model = "" // the adapter knows its name, without the provider and the server
 	return answers.Stream(ctx, req)
+}
+
+// signOfLife is how often an answer that does not come says that nothing is wrong.
+const signOfLife = 30 * time.Second
+
+// untilEnd is an answer that does not come before the request ends.
+func untilEnd(ctx context.Context) iter.Seq2[model.Delta, error] {
+	return func(yield func(model.Delta, error) bool) {
+		tick := time.NewTicker(signOfLife)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				if !yield(model.Delta{}, nil) {
+					return
+				}
+			case <-ctx.Done():
+				yield(model.Delta{}, context.Cause(ctx))
+				return
+			}
+		}
+	}
 }
 
 // find returns the model that a request asks for. It is made once.

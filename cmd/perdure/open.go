@@ -35,12 +35,16 @@ type opened struct {
 	models     *models
 	workspaces *workspaces
 	wayOut     *egress.Guard
+	door       *door
 }
 
 var _ cli.Engine = (*opened)(nil)
 
 // open opens the engine that a command needs.
 func open(ctx context.Context, o cli.Opening) (cli.Engine, error) {
+	if far, err := dial(ctx, o); far != nil || err != nil {
+		return far, err
+	}
 	st, err := openStore(ctx, o)
 	if err != nil {
 		return nil, err
@@ -60,10 +64,10 @@ func openStore(ctx context.Context, o cli.Opening) (store.Store, error) {
 }
 
 func newEngine(ctx context.Context, o cli.Opening, st store.Store) (*opened, error) {
-	e := &opened{store: st, models: newModels(o.AskModels)}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	e := &opened{store: st, models: newModels(o)}
 	e.workspaces = newWorkspaces(st, o.Log)
 	out, fetching, err := newWayOut(o.Log)
 	if err != nil {
@@ -75,11 +79,25 @@ func newEngine(ctx context.Context, o cli.Opening, st store.Store) (*opened, err
 	if err := addShell(tools, o, e.workspaces); err != nil {
 		return nil, err
 	}
+	drain := drainTime
+	if o.Serve {
+		drain = serveDrain
+	}
 	e.Engine, err = local.Open(ctx, local.Config{
-		Store: st, Model: e.models, Tools: tools, Files: e.workspaces.files, Egress: out, Drain: drainTime, Log: o.Log,
+		Store: st, Model: e.models, Tools: tools, Files: e.workspaces.files, Egress: out, Drain: drain, Log: o.Log,
 	})
-	return e, err
+	if err != nil {
+		return e, err
+	}
+	e.door = newDoor(e.Engine, st, o.Dir, o.Log)
+	if o.Access != cli.Writing {
+		return e, nil
+	}
+	return e, e.door.openSocket()
 }
+
+// Run does the work and lets others ask, on the socket of the data directory, until ctx ends.
+func (e *opened) Run(ctx context.Context) error { return e.door.carry(ctx, e.Engine.Run) }
 
 // newWayOut makes the guard that every request of a tool goes through, and the tools that make them. An operator's own
 // weather server is opened to the weather tools, wherever it is, and to nothing else (EG3).
@@ -90,7 +108,7 @@ func newWayOut(log *slog.Logger) (*egress.Guard, []tool.Tool, error) {
 	servers := web.Config{WeatherURL: os.Getenv("PERDURE_WEATHER_URL"), GeocodingURL: os.Getenv("PERDURE_GEOCODING_URL")}
 	fetching, err := web.Tools(servers)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, fmt.Errorf("read PERDURE_WEATHER_URL and PERDURE_GEOCODING_URL: %w", err)
 	}
 	for _, typed := range []string{servers.WeatherURL, servers.GeocodingURL} {
 		if u, err := url.Parse(typed); err == nil && u.Host != "" { // web.Tools has looked at it
@@ -128,5 +146,5 @@ func (e *opened) UseModel(id perdure.SessionID, name string) { e.models.use(id, 
 // Close implements cli.Engine.
 func (e *opened) Close() error {
 	e.wayOut.Close()
-	return errors.Join(e.workspaces.close(), e.store.Close())
+	return errors.Join(e.door.close(), e.workspaces.close(), e.store.Close())
 }

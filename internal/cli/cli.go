@@ -47,6 +47,9 @@ type World struct {
 	// Processes lists the commands that were run under a supervisor.
 	Processes func(ctx context.Context, dataDir string) ([]Process, error)
 
+	// Serve holds a data directory and answers requests until ctx ends. The error is that of Open, or of the address.
+	Serve func(context.Context, Serving) error
+
 	Demo      demo.Crash // Program and Open are set
 	DemoChild func(context.Context, DemoWork) error
 }
@@ -69,6 +72,7 @@ type commandLine struct {
 	Event   eventCommand   `cmd:"" help:"The journal of a session: list, tail."`
 	Task    taskCommand    `cmd:"" help:"Work that outlives a turn: list, show, log, watch, cancel, resolve."`
 	Tool    toolCommand    `cmd:"" help:"The tools: list, show, call."`
+	Serve   serveCommand   `cmd:"" help:"Serve a data directory over HTTP, until it is stopped."`
 	Demo    demoCommand    `cmd:"" help:"See it at work: crash."`
 	Doctor  doctorCommand  `cmd:"" help:"Say what is fine here, and how to mend what is not."`
 	Version versionCommand `cmd:"" help:"Say which version this is."`
@@ -78,6 +82,7 @@ type commandLine struct {
 // flags are those of every command.
 type flags struct {
 	Data    string `help:"The data directory." placeholder:"DIR" env:"PERDURE_DATA" type:"path" default:"${data}"`
+	Server  string `help:"Ask this server instead of a data directory: http://HOST:PORT, or unix:///PATH. Its token is read from PERDURE_TOKEN." placeholder:"URL" env:"PERDURE_SERVER"`
 	Color   string `help:"Colours: auto, always or never. NO_COLOR turns them off, too." placeholder:"WHEN" enum:"auto,always,never" default:"auto"`
 	Raw     bool   `help:"Print control characters of the data as they are, also on a terminal."`
 	NoInput bool   `help:"Never ask, never wait for input."`
@@ -222,6 +227,8 @@ func (a *app) advice(err error) string {
 	switch exitCode(err) {
 	case exitUsage:
 		return program + " --help lists the commands"
+	case exitDenied:
+		return "PERDURE_TOKEN holds the token; the server keeps its own in the file token of its data directory"
 	case exitNotFound:
 		return own + "session list and task list show what is there"
 	case exitConflict:
@@ -274,8 +281,8 @@ func (a *app) read(ctx context.Context, fn func(Engine) error) error {
 
 // with opens an engine, runs fn, and closes it.
 func (a *app) with(ctx context.Context, o Opening, fn func(Engine) error) error {
-	o.Dir, o.Log = a.flags.Data, a.log
-	if o.Dir == "" && o.Access != ToolsOnly {
+	o.Dir, o.Log, o.Server = a.flags.Data, a.log, a.flags.Server
+	if o.Dir == "" && o.Server == "" && o.Access != ToolsOnly {
 		return misuse("there is no data directory: this system names no home", "name one with --data or PERDURE_DATA")
 	}
 	eng, err := a.Open(ctx, o)

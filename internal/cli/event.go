@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -12,6 +13,9 @@ import (
 
 // pollEvery is how often a journal or a log of another process is read again: it tells nobody of its news.
 const pollEvery = 200 * time.Millisecond
+
+// outage is how long a follower holds out while the server that it follows is away.
+const outage = 5 * time.Minute
 
 // pageEvents is how many events are read at once.
 const pageEvents = 1000
@@ -94,15 +98,34 @@ func (c *eventTail) Run(ctx context.Context, a *app) error {
 		if c.After != nil {
 			after = *c.After
 		}
-		for {
-			if after, err = c.page(ctx, a, eng, tailed{s.ID, after}); err != nil {
-				return err
-			}
-			if err := pause(ctx, pollEvery); err != nil {
-				return err
-			}
-		}
+		return a.follow(ctx, pollEvery, func() (bool, error) {
+			after, err = c.page(ctx, a, eng, tailed{s.ID, after})
+			return false, err
+		})
 	})
+}
+
+// follow looks again and again, until look is done or fails. The server may be away for a while, as it is when it
+// restarts: a look that fails so is repeated, and goes on where it stands.
+func (a *app) follow(ctx context.Context, every time.Duration, look func() (done bool, err error)) error {
+	away := time.Time{} // since when nobody answers; zero: somebody does
+	for {
+		done, err := look()
+		switch {
+		case err == nil && done:
+			return nil
+		case err == nil:
+			away = time.Time{}
+		case !errors.Is(err, perdure.Unavailable) || !away.IsZero() && time.Since(away) > outage:
+			return err
+		case away.IsZero():
+			away = time.Now()
+			a.say("nobody answers; it goes on when somebody does, within %s", span(outage))
+		}
+		if err := pause(ctx, every); err != nil {
+			return err
+		}
+	}
 }
 
 // tailed is how far a session was printed.

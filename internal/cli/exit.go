@@ -41,7 +41,7 @@ func meanings() []meaning {
 		{exitError, "an error"},
 		{exitUsage, "the command line, or an argument in it, is wrong"},
 		{exitNotFound, "there is no such thing"},
-		{exitDenied, "not allowed"},
+		{exitDenied, "not allowed: the token of a server is missing or wrong"},
 		{exitConflict, "something stands in the way: the data directory is held by another process,\nan id is ambiguous, a cap is reached, an outcome is known already"},
 		{exitUnreachable, "not now: try again"},
 		{exitTimeout, "a wait timed out"},
@@ -88,9 +88,12 @@ func misuse(what, todo string) error { return &fault{code: exitUsage, what: what
 func exitCode(err error) int {
 	var code exit
 	var f *fault
+	var refused interface{ Unauthorized() bool } // of whoever answers from afar
 	switch {
 	case err == nil:
 		return exitOK
+	case errors.As(err, &refused) && refused.Unauthorized():
+		return exitDenied
 	case errors.As(err, &code):
 		return int(code)
 	case errors.As(err, &f) && f.code != 0:

@@ -20,6 +20,9 @@ func topics() map[string]string {
 const environment = `
 PERDURE_DATA     the data directory, as --data. Without it: $XDG_DATA_HOME/perdure,
                  or ~/.local/share/perdure
+PERDURE_SERVER   a server to ask instead, as --server
+PERDURE_TOKEN    the token of that server
+PERDURE_ADDR     where serve listens, as --addr
 NO_COLOR         no colours
 CLICOLOR_FORCE   colours also where there is no terminal
 TERM=dumb        no colours, and the cursor never moves

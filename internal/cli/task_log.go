@@ -42,7 +42,7 @@ func (c *taskLog) Run(ctx context.Context, a *app) error {
 				return err
 			}
 		}
-		return c.print(ctx, eng, logPlace{t.ID, offset, out})
+		return c.print(ctx, a, eng, logPlace{t.ID, offset, out})
 	})
 }
 
@@ -54,22 +54,20 @@ type logPlace struct {
 }
 
 // print writes the log from a place on, with -f until the task has ended and all of it is written.
-func (c *taskLog) print(ctx context.Context, eng engine.Tasks, at logPlace) error {
-	for {
+func (c *taskLog) print(ctx context.Context, a *app, eng engine.Tasks, at logPlace) error {
+	look := func() (bool, error) {
 		t, err := eng.Task(ctx, at.id) // before the log, so that an ended task has all of its log
 		if err != nil {
-			return fmt.Errorf("read task %s: %w", at.id, err)
+			return false, fmt.Errorf("read task %s: %w", at.id, err)
 		}
-		if at.offset, err = printLog(ctx, eng, at); err != nil {
-			return err
-		}
-		if !c.Follow || t.State.Terminal() {
-			return nil
-		}
-		if err := pause(ctx, pollEvery); err != nil {
-			return err
-		}
+		at.offset, err = printLog(ctx, eng, at)
+		return t.State.Terminal(), err
 	}
+	if !c.Follow {
+		_, err := look()
+		return err
+	}
+	return a.follow(ctx, pollEvery, look)
 }
 
 // printLog writes what is there, and returns the offset of what comes next.

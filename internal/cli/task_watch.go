@@ -57,15 +57,15 @@ type watcher struct {
 // follow draws until the task has ended, and returns it as it ended.
 func (w *watcher) follow(ctx context.Context, id perdure.TaskID) (perdure.Task, error) {
 	defer w.leave()
-	for {
+	var last perdure.Task
+	err := w.a.follow(ctx, watchEvery, func() (bool, error) {
 		t, err := w.runOnce(ctx, id)
-		if err != nil || t.State.Terminal() {
-			return t, err
+		if err == nil {
+			last = t
 		}
-		if err := pause(ctx, watchEvery); err != nil {
-			return t, err
-		}
-	}
+		return t.State.Terminal(), err
+	})
+	return last, err
 }
 
 // runOnce reads the task and draws what is new.

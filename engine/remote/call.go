@@ -1,0 +1,51 @@
+package remote
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine"
+)
+
+func callsPath(id perdure.SessionID) string { return "/v1/sessions/" + segment(id) + "/calls" }
+
+// Calls lists the calls of a session in the order of their claims. Token, worker and epoch are fences, and stay
+// where the engine is.
+func (e *Engine) Calls(ctx context.Context, id perdure.SessionID) ([]perdure.Call, error) {
+	return whole[perdure.Call](ctx, e, request{what: "calls of " + string(id), path: callsPath(id)})
+}
+
+// verdict is the body of an operator's word. By whom is for the server to say.
+type verdict struct {
+	Answer perdure.Answer  `json:"outcome"`
+	Result json.RawMessage `json:"result,omitempty"`
+	Note   string          `json:"note,omitempty"`
+}
+
+// ResolveCall gives an operator's word on a call whose outcome is unknown.
+func (e *Engine) ResolveCall(ctx context.Context, key perdure.CallKey, word engine.Word) error {
+	_, err := e.call(ctx, request{
+		what: "resolve " + key.String(), path: callsPath(key.Session) + "/" + segment(key.Call) + "/resolve",
+		body: verdict{word.Answer, word.Result, word.Note}, actor: word.By,
+	}, nil)
+	return err
+}
+
+// Tools lists the tools.
+func (e *Engine) Tools(ctx context.Context) ([]engine.Tool, error) {
+	return whole[engine.Tool](ctx, e, request{what: "tools", path: "/v1/tools"})
+}
+
+// CallTool runs a pure or idempotent tool once, outside any session. It waits as long as the tool runs; ctx is
+// its only limit.
+func (e *Engine) CallTool(ctx context.Context, name string, args json.RawMessage) (result perdure.ToolResult, err error) {
+	body := struct {
+		Args json.RawMessage `json:"args"`
+	}{args}
+	if len(args) == 0 {
+		body.Args = json.RawMessage("{}")
+	}
+	_, err = e.call(ctx, request{what: "call tool " + name, path: "/v1/tools/" + segment(name) + "/call", body: body, patient: true}, &result)
+	return result, err
+}

@@ -1,0 +1,134 @@
+package remote_test
+
+import (
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/perdure/perdure/engine/remote"
+)
+
+type frames = []remote.Frame
+
+// streams are texts with the frames in them, after WHATWG HTML 9.2.6.
+func streams() map[string]frames {
+	return map[string]frames{
+		"": nil,
+		"retry: 1000\n\nid: 7\nevent: turn.started\ndata: {\"v\":1}\n\n": {{Event: "turn.started", ID: "7", HasID: true, Data: `{"v":1}`}},
+		"data: one\ndata: two\n\ndata\n\ndata:\ndata:\n\n":               {{Data: "one\ntwo"}, {}, {Data: "\n"}},
+		"data:x\n\ndata: x\n\ndata:  x\n\n":                              {{Data: "x"}, {Data: "x"}, {Data: " x"}},
+		"event: a\r\ndata: 1\r\n\r\nevent: b\rdata: 2\r\rdata: 3\n\n":    {{Event: "a", Data: "1"}, {Event: "b", Data: "2"}, {Data: "3"}},
+		": ping\n\n:\n\n: data: no\n\ndata: yes\n\n":                     {{Data: "yes"}},
+		"\ufeffdata: 1\n\n\ufeffdata: 2\n\n":                             {{Data: "1"}},
+		"id: 1\ndata: a\n\ndata: b\n\nid\ndata: c\n\n":                   {{ID: "1", HasID: true, Data: "a"}, {Data: "b"}, {HasID: true, Data: "c"}},
+		"id: a\x00b\ndata: a\n\n":                                        {{Data: "a"}},
+		"event: end\n\n":                                                 {{Event: "end"}},
+		"data: a:b: c\nData: d\nother: e\nonly\n\n":                      {{Data: "a:b: c"}},
+		"data: whole\n\ndata: cut":                                       {{Data: "whole"}},
+		"data: whole\n\ndata: cut\n":                                     {{Data: "whole"}},
+		"event: a\nevent: b\ndata: ä€😀\n\n\n\n\n":                        {{Event: "b", Data: "ä€😀"}},
+	}
+}
+
+func TestFrames(t *testing.T) {
+	t.Parallel()
+	for text, want := range streams() {
+		got, err := remote.ReadFrames(strings.NewReader(text), 1<<20)
+		if diff := cmp.Diff(want, got); diff != "" || !errors.Is(err, io.EOF) {
+			t.Errorf("%q: %v\n%s", text, err, diff)
+		}
+	}
+}
+
+// TestFramesComeAtOnce: a frame is there with the last byte of its end, however that is written, and whatever
+// may come after it.
+func TestFramesComeAtOnce(t *testing.T) {
+	t.Parallel()
+	for _, end := range []string{"\n\n", "\r\r", "\r\n\r\n", "\n\r"} {
+		text := "data: x" + end
+		got, err := remote.ReadFrames(io.MultiReader(strings.NewReader(text), iotest.ErrReader(io.ErrNoProgress)), 1<<20)
+		if len(got) != 1 || got[0].Data != "x" || !errors.Is(err, io.ErrNoProgress) {
+			t.Errorf("%q: got %+v, %v", text, got, err)
+		}
+	}
+}
+
+// TestFramesAreBounded: a frame may have so many bytes and no more, in one line or in many.
+func TestFramesAreBounded(t *testing.T) {
+	t.Parallel()
+	const most = 200_000
+	line := "data: " + strings.Repeat("x", most-len("data: "))
+	many := strings.Repeat("data: 23456789\n", most/len("data: 23456789"))
+	comments := strings.Repeat(": "+strings.Repeat("c", 1000)+"\n", 1000)
+	for name, c := range map[string]struct {
+		text string
+		long bool
+	}{
+		"a line": {line + "\n\n", false}, "a longer line": {line + "x\n\n", true}, "a line without end": {strings.Repeat("x", most+1), true},
+		"lines": {many + "\n", false}, "more lines": {many + "data: 12345\n\n", true},
+		"comments between": {comments + "data: 1\n\n", false}, "frames": {strings.Repeat("data: 1\n\n", most), false},
+	} {
+		got, err := remote.ReadFrames(strings.NewReader(c.text), most)
+		if errors.Is(err, remote.ErrLongFrame) != c.long || len(got) == 0 != c.long {
+			t.Errorf("%s: %d frames, %v; want too long: %t", name, len(got), err, c.long)
+		}
+	}
+}
+
+// FuzzSSE holds the reader against a plain one that has the whole text before it, however the text is cut up
+// on its way.
+func FuzzSSE(f *testing.F) {
+	for text := range streams() {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		want := plainFrames(text)
+		for name, r := range map[string]io.Reader{
+			"whole": strings.NewReader(text), "byte by byte": iotest.OneByteReader(strings.NewReader(text)),
+			"halves": iotest.HalfReader(strings.NewReader(text)), "end with the last byte": iotest.DataErrReader(strings.NewReader(text)),
+		} {
+			got, err := remote.ReadFrames(r, 1<<30)
+			if diff := cmp.Diff(want, got); diff != "" || !errors.Is(err, io.EOF) {
+				t.Errorf("%s: %v\n%s", name, err, diff)
+			}
+		}
+		if got, err := remote.ReadFrames(strings.NewReader(text), 64); err == nil {
+			t.Errorf("no error after %d frames", len(got))
+		}
+	})
+}
+
+// plainFrames reads a stream in the words of the standard.
+func plainFrames(text string) frames {
+	text = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(strings.TrimPrefix(text, "\ufeff"))
+	lines := strings.Split(text, "\n")
+	var all frames
+	var now remote.Frame
+	var data []string
+	some := false
+	for _, line := range lines[:len(lines)-1] {
+		if line == "" {
+			if some {
+				now.Data = strings.Join(data, "\n")
+				all = append(all, now)
+			}
+			now, data, some = remote.Frame{}, nil, false
+			continue
+		}
+		name, value, _ := strings.Cut(line, ":")
+		value = strings.TrimPrefix(value, " ")
+		switch {
+		case name == "event":
+			now.Event, some = value, true
+		case name == "data":
+			data, some = append(data, value), true
+		case name == "id" && !strings.Contains(value, "\x00"):
+			now.ID, now.HasID, some = value, true, true
+		}
+	}
+	return all
+}

@@ -1,0 +1,49 @@
+package remote
+
+import (
+	"context"
+	"net/url"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine"
+)
+
+func taskPath(id perdure.TaskID) string { return "/v1/tasks/" + segment(id) }
+
+// Task returns a task. Its worker is a fence, and stays where the engine is.
+func (e *Engine) Task(ctx context.Context, id perdure.TaskID) (task perdure.Task, err error) {
+	_, err = e.call(ctx, request{what: "task " + string(id), path: taskPath(id)}, &task)
+	return task, err
+}
+
+// Tasks lists tasks in the order of their creation.
+func (e *Engine) Tasks(ctx context.Context, id perdure.SessionID) ([]perdure.Task, error) {
+	r := request{what: "tasks", path: "/v1/tasks"}
+	if id != "" {
+		r.what, r.query = "tasks of "+string(id), url.Values{"session": {string(id)}}
+	}
+	return list[perdure.Task](ctx, e, r, 0)
+}
+
+// CancelTask asks for a task's end.
+func (e *Engine) CancelTask(ctx context.Context, id perdure.TaskID, by, why string) (receipt perdure.CancelReceipt, err error) {
+	_, err = e.call(ctx, request{what: "cancel " + string(id), path: taskPath(id) + "/cancel", body: reason{why}, actor: by}, &receipt)
+	return receipt, err
+}
+
+// ResolveTask gives an operator's word on a task whose outcome is unknown.
+func (e *Engine) ResolveTask(ctx context.Context, id perdure.TaskID, word engine.Word) error {
+	_, err := e.call(ctx, request{
+		what: "resolve " + string(id), path: taskPath(id) + "/resolve", body: verdict{word.Answer, word.Result, word.Note}, actor: word.By,
+	}, nil)
+	return err
+}
+
+// WaitTask returns when the task has ended or awaits input. It holds out while the server is away
+// (Config.Outage).
+func (e *Engine) WaitTask(ctx context.Context, id perdure.TaskID) (task perdure.Task, err error) {
+	err = e.poll(ctx, request{what: "wait for " + string(id), path: taskPath(id)}, &task, func(string) bool {
+		return task.State.Terminal() || task.State == perdure.TaskAwaitingInput
+	})
+	return task, err
+}

@@ -1,0 +1,337 @@
+package remote_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine"
+	"github.com/perdure/perdure/engine/enginetest"
+	"github.com/perdure/perdure/engine/local"
+	"github.com/perdure/perdure/engine/remote"
+	"github.com/perdure/perdure/internal/api"
+	"github.com/perdure/perdure/model/scripted"
+	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/store/memory"
+	"github.com/perdure/perdure/tool"
+	"github.com/perdure/perdure/tool/background"
+)
+
+// world is the outside of servers over one store, one after another at one address, and of the one client that
+// outlives them all.
+type world struct {
+	setup  enginetest.Setup
+	model  *scripted.Model
+	store  *memory.Store
+	keys   *keyTable
+	socket string // the address of the servers; empty: TCP
+	addr   string // over TCP, once it is known
+	token  string // over TCP
+	client *remote.Engine
+
+	mortal  *mortal       // of the running server
+	local   *local.Engine // likewise
+	api     *api.API
+	server  *http.Server
+	served  chan error         // of the running server; capacity 1
+	stop    context.CancelFunc // of the running engine; nil: none runs
+	ended   chan error         // of the running engine; capacity 1
+	commits atomic.Int64
+
+	mu       sync.Mutex
+	effects  map[string][]string      // guarded by mu; keys by tool
+	entered  map[string]int           // guarded by mu
+	released map[string]chan struct{} // guarded by mu
+	news     chan struct{}            // guarded by mu; closed and replaced when something was entered
+}
+
+// newWorld makes a world behind a Unix socket, or over TCP when there is a token.
+func newWorld(t *testing.T, s enginetest.Setup, token string) *world {
+	t.Helper()
+	m, err := scripted.Parse("law", []byte(s.Script))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{
+		setup: s, model: m, store: memory.New(memory.Config{}), keys: newKeyTable(), token: token,
+		effects: map[string][]string{}, entered: map[string]int{}, released: map[string]chan struct{}{}, news: make(chan struct{}),
+	}
+	if token == "" {
+		w.socket = shortSocket(t)
+	}
+	t.Cleanup(func() {
+		w.mu.Lock()
+		for name := range w.entered {
+			w.open1(name)
+		}
+		w.mu.Unlock()
+		w.Kill(t)
+		if w.client != nil {
+			w.client.Close()
+		}
+	})
+	return w
+}
+
+// shortSocket is a path for a socket: it may hold 107 bytes, and t.TempDir has long names.
+func shortSocket(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "p")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return filepath.Join(dir, "s")
+}
+
+// Start makes an engine over the store and a server for it, and returns the client.
+func (w *world) Start(t *testing.T) engine.Engine {
+	t.Helper()
+	w.start(t)
+	if w.client == nil {
+		w.client = w.connect(t, "")
+	}
+	return w.client
+}
+
+// connect makes a client, of the server itself or of another address.
+func (w *world) connect(t *testing.T, url string) *remote.Engine {
+	t.Helper()
+	if url == "" {
+		url = "http://" + w.addr
+		if w.socket != "" {
+			url = "unix://" + w.socket
+		}
+	}
+	client, err := remote.New(remote.Config{URL: url, Token: w.token})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	return client
+}
+
+func (w *world) start(t *testing.T) {
+	t.Helper()
+	w.shut()
+	w.mortal = &mortal{Store: w.store, count: &w.commits}
+	overflow := local.OverflowQueue
+	if w.setup.Reject {
+		overflow = local.OverflowReject
+	}
+	eng, err := local.Open(t.Context(), local.Config{
+		Store: w.mortal, Model: w.model, Tools: tool.NewRegistry(append(w.tools(), background.Tools(background.Config{})...)...),
+		PerSession: w.setup.PerSession, Overflow: overflow, Grace: w.setup.Grace, MaxExecutions: w.setup.MaxRuns,
+		Drain: -1, Beat: time.Hour, Lease: 4 * time.Hour,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.local = eng
+	w.api, err = api.New(api.Config{Engine: eng, Local: w.token == "", Token: w.token, Keys: w.keys})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	w.stop, w.ended = stop, make(chan error, 1)
+	go func(ended chan error) { ended <- eng.Run(ctx) }(w.ended)
+	listener := w.listen(t)
+	w.server, w.served = w.api.Server(), make(chan error, 1)
+	go func(server *http.Server, served chan error) { served <- server.Serve(listener) }(w.server, w.served)
+}
+
+// listen opens the address of the first server again.
+func (w *world) listen(t *testing.T) net.Listener {
+	t.Helper()
+	network, addr := "unix", w.socket
+	if w.socket == "" {
+		network, addr = "tcp", w.addr
+		if addr == "" {
+			addr = "127.0.0.1:0"
+		}
+	}
+	listener, err := net.Listen(network, addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.addr = listener.Addr().String()
+	return listener
+}
+
+// Kill makes the engine's store deaf and cuts every connection, as SIGKILL would, and then lets the process of
+// the test tidy up.
+func (w *world) Kill(t *testing.T) {
+	t.Helper()
+	if w.mortal != nil {
+		w.mortal.dead.Store(true)
+	}
+	w.shut()
+	if w.stop != nil {
+		w.Stop(t)
+	}
+}
+
+// Stop ends the engine by its context. The server still answers, and takes intents, until the next Start.
+func (w *world) Stop(t *testing.T) {
+	t.Helper()
+	w.stop()
+	if err := <-w.ended; err != nil && !errors.Is(err, perdure.Unavailable) { // the dead are told that they are
+		t.Error(err)
+	}
+	w.stop = nil
+}
+
+// shut cuts the server off.
+func (w *world) shut() {
+	if w.server == nil {
+		return
+	}
+	_ = w.server.Close() // what is cut cannot fail any more
+	if err := <-w.served; !errors.Is(err, http.ErrServerClosed) {
+		panic(err)
+	}
+	w.server = nil
+}
+
+// Effects returns the keys of a tool's effects.
+func (w *world) Effects(name string) []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.effects[name])
+}
+
+// Entered waits until a tool was entered n times.
+func (w *world) Entered(t *testing.T, name string, n int) {
+	t.Helper()
+	limit := time.After(30 * time.Second)
+	for {
+		w.mu.Lock()
+		got, news := w.entered[name], w.news
+		w.mu.Unlock()
+		if got >= n {
+			return
+		}
+		select {
+		case <-news:
+		case <-limit:
+			t.Fatalf("%s was entered %d times, want %d", name, got, n)
+		}
+	}
+}
+
+// Release lets a tool end.
+func (w *world) Release(name string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.open1(name)
+}
+
+// open1 is called with mu held.
+func (w *world) open1(name string) {
+	select {
+	case <-w.gate(name):
+	default:
+		close(w.gate(name))
+	}
+}
+
+// gate is called with mu held.
+func (w *world) gate(name string) chan struct{} {
+	if w.released[name] == nil {
+		w.released[name] = make(chan struct{})
+	}
+	return w.released[name]
+}
+
+// Commits counts transactions.
+func (w *world) Commits() int { return int(w.commits.Load()) }
+
+// effect records one effect.
+func (w *world) effect(name, key string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.effects[name] = append(w.effects[name], key)
+}
+
+// hold waits until the tool is released or ctx ends.
+func (w *world) hold(ctx context.Context, name string) error {
+	w.mu.Lock()
+	gate := w.gate(name)
+	w.entered[name]++
+	close(w.news)
+	w.news = make(chan struct{})
+	w.mu.Unlock()
+	select {
+	case <-gate:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// mortal is a store that a dead engine cannot reach any more.
+type mortal struct {
+	store.Store
+	dead  atomic.Bool
+	count *atomic.Int64
+}
+
+// InTx refuses the dead, also when they died while they waited for their turn.
+func (m *mortal) InTx(ctx context.Context, fn func(store.Tx) error) error {
+	if m.dead.Load() {
+		return perdure.Unavailable
+	}
+	m.count.Add(1)
+	return m.Store.InTx(ctx, func(tx store.Tx) error {
+		if m.dead.Load() {
+			return perdure.Unavailable
+		}
+		return fn(tx)
+	})
+}
+
+// keyTable remembers idempotency keys over all deaths.
+type keyTable struct {
+	mu   sync.Mutex
+	rows map[[2]string]api.Request // guarded by mu
+}
+
+func newKeyTable() *keyTable { return &keyTable{rows: map[[2]string]api.Request{}} }
+
+// Begin notes a request, or returns what is known of it.
+func (k *keyTable) Begin(_ context.Context, r api.Request) (api.Request, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	known, ok := k.rows[[2]string{r.Scope, r.Key}]
+	switch {
+	case !ok:
+		k.rows[[2]string{r.Scope, r.Key}] = r
+		return r, nil
+	case known.Hash != r.Hash:
+		return api.Request{}, api.KeyReused
+	}
+	return known, nil
+}
+
+// End stores the answer.
+func (k *keyTable) End(_ context.Context, r api.Request) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	known, ok := k.rows[[2]string{r.Scope, r.Key}]
+	if !ok {
+		return errors.New("the key was never begun")
+	}
+	if known.Status == 0 {
+		k.rows[[2]string{r.Scope, r.Key}] = r
+	}
+	return nil
+}

@@ -1,0 +1,142 @@
+package api
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine"
+)
+
+// Config is what an API is made of. Engine is required, and Token unless the API is Local.
+type Config struct {
+	Engine engine.Engine
+	// Token is what callers prove themselves with, over TCP.
+	Token string
+	// Local says that the listener is a Unix socket which only its owner may open: no token is asked for, and
+	// Perdure-Actor says who acts.
+	Local      bool
+	Keys       Keys                              // nil: a request with an idempotency key is refused (501)
+	Ready      func(ctx context.Context) []Check // what readiness depends on; nil: nothing
+	Disclosure Disclosure                        // the most that an error says; empty: standard (ER4)
+	Version    string                            // in the document; empty: dev
+	Log        *slog.Logger                      // nil: discarded
+
+	Ping          time.Duration // between the comments that keep a stream alive; 0: 15 s
+	WriteTimeout  time.Duration // for each write to a client; 0: 15 s (H9)
+	ReadTimeout   time.Duration // for the body of a request; 0: 30 s
+	MaxWait       time.Duration // of ?wait=; 0: 60 s
+	MaxBody       int64         // bytes of a request's body; 0: 4 MiB
+	MaxImages     int64         // bytes of the body of a message, which may hold images; 0: 28 MiB
+	MaxHeaders    int           // lines in the header of a request; 0: 200
+	MaxTargetSize int           // bytes of path and query; 0: 8 KiB
+}
+
+// API serves Perdure over HTTP. It is safe for concurrent use.
+type API struct {
+	cfg     Config
+	token   [sha256.Size]byte // of Config.Token
+	mux     *http.ServeMux
+	huma    huma.API
+	cursors cursors
+	work    inWork
+
+	drain    sync.Once
+	draining chan struct{} // closed by Drain
+}
+
+var _ http.Handler = (*API)(nil)
+
+// New checks the configuration and makes an API. Invalid: what is missing.
+func New(cfg Config) (*API, error) {
+	if cfg.Engine == nil {
+		return nil, fmt.Errorf("new API: %w configuration: Engine is required", perdure.Invalid)
+	}
+	if cfg.Token == "" && !cfg.Local {
+		return nil, fmt.Errorf("new API: %w configuration: over TCP a Token is required", perdure.Invalid)
+	}
+	if !cfg.Disclosure.valid() {
+		return nil, fmt.Errorf("new API: %w configuration: Disclosure %q: generic, standard or detailed", perdure.Invalid, cfg.Disclosure)
+	}
+	cfg = withDefaults(cfg)
+	useProblems()
+	a := &API{
+		cfg: cfg, token: sha256.Sum256([]byte(cfg.Token)), mux: http.NewServeMux(), cursors: newCursors(cfg.Token),
+		work: inWork{keys: map[string]bool{}}, draining: make(chan struct{}),
+	}
+	a.huma = humago.New(a.mux, document(cfg.Version))
+	a.operations()
+	return a, nil
+}
+
+func withDefaults(cfg Config) Config {
+	cfg.Ping = orDefault(cfg.Ping, 15*time.Second)
+	cfg.WriteTimeout = orDefault(cfg.WriteTimeout, 15*time.Second)
+	cfg.ReadTimeout = orDefault(cfg.ReadTimeout, 30*time.Second)
+	cfg.MaxWait = orDefault(cfg.MaxWait, 60*time.Second)
+	cfg.MaxBody = orDefault(cfg.MaxBody, 4<<20)
+	cfg.MaxImages = orDefault(cfg.MaxImages, 28<<20)
+	cfg.MaxHeaders = orDefault(cfg.MaxHeaders, 200)
+	cfg.MaxTargetSize = orDefault(cfg.MaxTargetSize, 8<<10)
+	cfg.Disclosure = orDefault(cfg.Disclosure, Standard)
+	cfg.Version = orDefault(cfg.Version, "dev")
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	return cfg
+}
+
+func orDefault[T comparable](v, fallback T) T {
+	var zero T
+	if v == zero {
+		return fallback
+	}
+	return v
+}
+
+// Drain lets the API come to its end: from now on writes are refused with 503 and Retry-After, what Waits is
+// answered as it stands, and open streams get `event: end` and close. Reads still work. Draining again does nothing.
+func (a *API) Drain() { a.drain.Do(func() { close(a.draining) }) }
+
+// drains reports whether Drain was called.
+func (a *API) drains() bool {
+	select {
+	case <-a.draining:
+		return true
+	default:
+		return false
+	}
+}
+
+// Server returns an HTTP server for the API with the limits that a server facing strangers needs (S6). The
+// caller gives it a listener and shuts it down, after Drain.
+func (a *API) Server() *http.Server {
+	return &http.Server{
+		Handler:           a,
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          slog.NewLogLogger(a.cfg.Log.Handler(), slog.LevelDebug),
+	}
+}
+
+// operations registers all that the API answers.
+func (a *API) operations() {
+	a.healthOperations()
+	a.sessionOperations()
+	a.messageOperations()
+	a.eventOperations()
+	a.callOperations()
+	a.taskOperations()
+	a.taskLogOperations()
+	a.toolOperations()
+	a.closeRequests()
+}

@@ -1,0 +1,107 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine"
+)
+
+// call is a row of the ledger without its fences: they are the workers' own.
+type call struct {
+	perdure.Call
+	Worker *bool `json:"worker_id,omitempty" hidden:"true"` // hides the ledger's
+	Epoch  *bool `json:"epoch,omitempty" hidden:"true"`     // likewise
+}
+
+// ofCall is the path of a call.
+type ofCall struct {
+	OfSession
+	Call perdure.CallID `path:"call" example:"call_1" doc:"The call, as the model named it."`
+}
+
+type oneCall struct{ Body call }
+
+// resolution is an operator's word on an unknown outcome (LG11).
+type resolution struct {
+	Outcome perdure.Answer  `json:"outcome" enum:"happened,did_not_happen,run_again"`
+	Result  json.RawMessage `json:"result,omitempty" doc:"With happened: what the call would have answered."`
+	Note    string          `json:"note,omitempty"`
+}
+
+func (r resolution) word(ctx context.Context) (engine.Word, error) {
+	if r.Outcome.Outcome() == "" {
+		return engine.Word{}, invalid("/outcome", "happened, did_not_happen or run_again")
+	}
+	return engine.Word{Answer: r.Outcome, Result: r.Result, By: requestOf(ctx).actor, Note: r.Note}, nil
+}
+
+// exampleResolution is the word of the document's example.
+func exampleResolution() body[resolution] {
+	return body[resolution]{example: resolution{Outcome: perdure.DidNotHappen, Note: "no such payment at the provider"}}
+}
+
+func (a *API) callOperations() {
+	read(a, operation{
+		id: "list-calls", path: "/v1/sessions/{id}/calls", summary: "List the calls of a session, in the order of their claims",
+		errors: []int{http.StatusNotFound},
+	}, a.listCalls)
+	read(a, operation{
+		id: "get-call", path: "/v1/sessions/{id}/calls/{call}", summary: "Show a call", errors: []int{http.StatusNotFound},
+	}, func(ctx context.Context, in *ofCall) (*oneCall, error) {
+		c, err := a.findCall(ctx, perdure.CallKey{Session: in.ID, Call: in.Call})
+		return &oneCall{Body: call{Call: c}}, err
+	})
+	write(a, operation{
+		id: "resolve-call", path: "/v1/sessions/{id}/calls/{call}/resolve", summary: "Say what became of a call whose outcome is unknown",
+		errors: []int{http.StatusNotFound},
+	}, exampleResolution(), a.resolveCall)
+}
+
+func (a *API) listCalls(ctx context.Context, in *OfSession) (*page[call], error) {
+	calls, err := a.cfg.Engine.Calls(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	shown := make([]call, len(calls))
+	for i, c := range calls {
+		shown[i] = call{Call: c}
+	}
+	return pageOf(shown, len(shown), nil), nil
+}
+
+func (a *API) findCall(ctx context.Context, key perdure.CallKey) (perdure.Call, error) {
+	calls, err := a.cfg.Engine.Calls(ctx, key.Session)
+	if err != nil {
+		return perdure.Call{}, err
+	}
+	for _, c := range calls {
+		if c.Key.Call == key.Call {
+			return c, nil
+		}
+	}
+	return perdure.Call{}, fmt.Errorf("call %s: %w", key, perdure.NotFound)
+}
+
+// resolveCall gives the word. A request with an idempotency key that was begun before, and finds its word given,
+// answers with the state as it is.
+func (a *API) resolveCall(ctx context.Context, in *ofCall, body resolution) (*oneCall, error) {
+	word, err := body.word(ctx)
+	if err != nil {
+		return nil, err
+	}
+	key := perdure.CallKey{Session: in.ID, Call: in.Call}
+	refused := a.cfg.Engine.ResolveCall(ctx, key, word)
+	if refused != nil && !(errors.Is(refused, perdure.Conflict) && requestOf(ctx).again) {
+		return nil, refused
+	}
+	c, err := a.findCall(ctx, key)
+	if err == nil && refused != nil && c.ResolvedBy != word.By {
+		return nil, refused
+	}
+	return &oneCall{Body: call{Call: c}}, err
+}

@@ -1,0 +1,231 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/perdure/perdure"
+)
+
+// event is an event in the document. On the wire it is what perdure.EncodeEvent writes.
+type event struct {
+	V       int               `json:"v" doc:"The version of the encoding: 1."`
+	ID      perdure.EventID   `json:"id"`
+	Seq     int64             `json:"seq" doc:"1, 2, 3 … within its session, without a gap."`
+	Type    perdure.EventType `json:"type"`
+	At      time.Time         `json:"at"`
+	Session perdure.SessionID `json:"session_id"`
+	Actor   string            `json:"actor,omitempty"`
+	Turn    perdure.TurnID    `json:"turn_id,omitempty"`
+	Call    perdure.CallID    `json:"call_id,omitempty"`
+	Task    perdure.TaskID    `json:"task_id,omitempty"`
+	Attempt int               `json:"attempt,omitempty"`
+	Data    json.RawMessage   `json:"data" doc:"What the type says."`
+}
+
+// eventPage is one page of a journal.
+type eventPage struct {
+	Items   []perdure.Event `json:"items"`
+	LastSeq int64           `json:"last_seq" doc:"Of the session, when the page was made."`
+}
+
+// eventQuery is what the events of a session are asked for with.
+type eventQuery struct {
+	OfSession
+	After  string `query:"after" doc:"The seq after which the events begin; 0 is the start. A stream without it begins with a snapshot."`
+	Limit  int    `query:"limit" minimum:"1" maximum:"200" doc:"JSON only: how many events at most; 50 when it is not said."`
+	Types  string `query:"types" doc:"Only these types: at most 40, with commas between; tool.* is all that begin with tool."`
+	LastID string `header:"Last-Event-ID" doc:"Streams only: as after, which it overrules."`
+	Accept string `header:"Accept" hidden:"true"`
+}
+
+// streamed is an answer that the operation writes itself.
+type streamed struct {
+	Body func(huma.Context)
+}
+
+func (a *API) eventOperations() {
+	read(a, operation{
+		id: "list-events", path: "/v1/sessions/{id}/events", summary: "Read the events of a session, as a page or as a stream",
+		errors: []int{http.StatusNotFound},
+		forms: map[string]*huma.MediaType{
+			formJSON:   {Schema: schema[eventPage](a)},
+			formEvents: {Schema: &huma.Schema{Type: huma.TypeString, Description: "Server-Sent Events: id is the seq, event the type, data the whole event."}},
+		},
+	}, a.events)
+}
+
+func (a *API) events(ctx context.Context, in *eventQuery) (*streamed, error) {
+	filter, err := newTypeFilter(in.Types)
+	if err != nil {
+		return nil, err
+	}
+	switch negotiate(in.Accept, formJSON, formEvents) {
+	case formJSON:
+		return a.eventPage(ctx, in, filter)
+	case formEvents:
+		return a.eventStream(ctx, in, filter)
+	}
+	return nil, notAcceptable(formJSON, formEvents)
+}
+
+// eventPage answers with one page. It is written event by event, since an event may be large.
+func (a *API) eventPage(ctx context.Context, in *eventQuery, filter typeFilter) (*streamed, error) {
+	after, _, err := position("query.after", in.After)
+	if err != nil {
+		return nil, err
+	}
+	session, err := a.cfg.Engine.Session(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	limit, d := orDefault(in.Limit, defaultPage), requestOf(ctx).disclosure
+	return &streamed{Body: func(c huma.Context) {
+		c.SetHeader("Content-Type", formJSON)
+		c.SetStatus(http.StatusOK)
+		out := c.BodyWriter()
+		_, err := out.Write([]byte(`{"items":[`))
+		shown := 0
+		walk := func(e perdure.Event) error {
+			if shown == limit {
+				return errEnough
+			}
+			if !filter.takes(string(e.Type())) {
+				return nil
+			}
+			text, err := perdure.EncodeEvent(disclosed(e, d))
+			if err == nil && shown > 0 {
+				_, err = out.Write([]byte(","))
+			}
+			if err == nil {
+				_, err = out.Write(text)
+			}
+			shown++
+			return err
+		}
+		if err == nil {
+			err = a.eachEvent(ctx, in.ID, span{after: after, to: session.LastSeq, most: filter.most(limit)}, walk)
+		}
+		if err != nil {
+			a.abort(ctx, err)
+		}
+		_, _ = out.Write([]byte(`],"last_seq":` + strconv.FormatInt(session.LastSeq, 10) + "}\n"))
+	}}, nil
+}
+
+// abort cuts an answer that has begun and cannot be finished, so that nobody takes it for whole.
+func (a *API) abort(ctx context.Context, err error) {
+	if ctx.Err() == nil {
+		a.cfg.Log.Warn("an answer was cut", "request_id", requestOf(ctx).id, "error", err)
+	}
+	panic(http.ErrAbortHandler)
+}
+
+// position reads a seq. Empty: none was given.
+func position(field, text string) (seq int64, given bool, err error) {
+	if text == "" {
+		return 0, false, nil
+	}
+	seq, err = strconv.ParseInt(text, 10, 64)
+	if err != nil || seq < 0 {
+		return 0, false, invalid(field, "the seq of an event, or 0 for the start")
+	}
+	return seq, true, nil
+}
+
+// eventsAtOnce is how many events are held in memory for one client.
+const eventsAtOnce = 20
+
+// errEnough ends a walk over a journal.
+var errEnough = errors.New("enough")
+
+// span is a piece of a journal: the events after a seq, up to one, at most so many (0: all).
+type span struct {
+	after, to int64
+	most      int
+}
+
+// eachEvent walks a piece of a journal, a few events at a time. errEnough of fn ends it.
+func (a *API) eachEvent(ctx context.Context, id perdure.SessionID, s span, fn func(perdure.Event) error) error {
+	for read := 0; s.after < s.to && (s.most == 0 || read < s.most); {
+		want := int64(eventsAtOnce)
+		if s.most > 0 {
+			want = min(want, int64(s.most-read))
+		}
+		events, err := a.cfg.Engine.Events(ctx, id, s.after, int(min(want, s.to-s.after)))
+		if err != nil {
+			return err
+		}
+		if len(events) == 0 {
+			return nil
+		}
+		for _, e := range events {
+			switch err := fn(e); {
+			case errors.Is(err, errEnough):
+				return nil
+			case err != nil:
+				return err
+			}
+			s.after = e.Seq
+			read++
+		}
+	}
+	return nil
+}
+
+// maxTypes is how many types a filter may name (ST6).
+const maxTypes = 40
+
+// typeFilter takes events by their type; empty takes all.
+type typeFilter []string
+
+// newTypeFilter reads ?types=.
+func newTypeFilter(text string) (typeFilter, error) {
+	if text == "" {
+		return nil, nil
+	}
+	filter := typeFilter(strings.Split(text, ","))
+	if len(filter) > maxTypes {
+		return nil, invalid("query.types", "at most %d", maxTypes)
+	}
+	for _, one := range filter {
+		if !slices.ContainsFunc(eventTypes, typeFilter{one}.takes) {
+			return nil, invalid("query.types", "%q is no type of event, and not the beginning of one with .*", cut(one, 60))
+		}
+	}
+	return filter, nil
+}
+
+// takes reports whether a type passes.
+func (f typeFilter) takes(kind string) bool {
+	return len(f) == 0 || slices.ContainsFunc(f, func(one string) bool {
+		prefix, wild := strings.CutSuffix(one, "*")
+		return one == kind || wild && strings.HasSuffix(prefix, ".") && strings.HasPrefix(kind, prefix)
+	})
+}
+
+// most is how many events have to be read for so many that pass; 0: nobody knows.
+func (f typeFilter) most(limit int) int {
+	if len(f) == 0 {
+		return limit
+	}
+	return 0
+}
+
+// eventTypes are the types that a filter may name: those of the journal and of live frames.
+var eventTypes = []string{
+	"session.created", "session.updated", "session.activated", "session.idled", "message.received",
+	"turn.started", "turn.interrupt_requested", "turn.completed", "turn.failed", "turn.canceled", "turn.sealed",
+	"reason.started", "reason.completed", "reason.recovered", "output.message.started", "output.message.completed", "llm.generation",
+	"act.started", "act.completed", "tool.started", "tool.taken_over", "tool.completed", "tool.unknown", "tool.resolved", "transcript.repaired",
+	"task.created", "task.updated", "task.reattached", "task.resolved", "task.cancel_requested", "task.cancel_receipt", "task.delivered", "delivery.held",
+	"output.message.delta", "tool.output.delta", "tool.progress", "task.live",
+}

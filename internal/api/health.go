@@ -1,0 +1,88 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+)
+
+// Check is one thing that readiness depends on.
+type Check struct {
+	Name   string `json:"name"`
+	OK     bool   `json:"ok"`
+	Detail string `json:"detail"`
+}
+
+// health says that the process answers.
+type health struct {
+	Body struct {
+		Status string `json:"status" enum:"ok"`
+	}
+}
+
+// readiness says whether the server can do its work.
+type readiness struct {
+	Status int
+	Body   struct {
+		Status string  `json:"status" enum:"ok,draining,failed"`
+		Checks []Check `json:"checks"`
+	}
+}
+
+func (a *API) healthOperations() {
+	read(a, operation{id: "health", path: "/healthz", summary: "Whether the process answers", open: true},
+		func(context.Context, *struct{}) (*health, error) {
+			out := &health{}
+			out.Body.Status = "ok"
+			return out, nil
+		})
+	read(a, operation{id: "readiness", path: "/readyz", summary: "Whether the server can do its work", open: true}, a.readiness)
+	item := a.huma.OpenAPI().Paths["/readyz"].Get
+	item.Responses["503"] = &huma.Response{Description: "It drains, or a check failed.", Content: item.Responses["200"].Content}
+	read(a, operation{
+		id: "openapi", path: "/openapi.json", summary: "This document", open: true,
+		forms: map[string]*huma.MediaType{formJSON: {Schema: &huma.Schema{Type: huma.TypeObject}}},
+	}, a.openAPI)
+}
+
+func (a *API) readiness(ctx context.Context, _ *struct{}) (*readiness, error) {
+	out := &readiness{Status: http.StatusOK}
+	out.Body.Status, out.Body.Checks = "ok", []Check{}
+	if a.cfg.Ready != nil {
+		out.Body.Checks = append(out.Body.Checks, a.cfg.Ready(ctx)...)
+	}
+	for _, check := range out.Body.Checks {
+		if !check.OK {
+			out.Status, out.Body.Status = http.StatusServiceUnavailable, "failed"
+		}
+	}
+	if a.drains() {
+		out.Status, out.Body.Status = http.StatusServiceUnavailable, "draining"
+	}
+	return out, nil
+}
+
+func (a *API) openAPI(context.Context, *struct{}) (*streamed, error) {
+	text, err := a.OpenAPI()
+	if err != nil {
+		return nil, err
+	}
+	return &streamed{Body: func(c huma.Context) {
+		c.SetHeader("Content-Type", formJSON)
+		c.SetStatus(http.StatusOK)
+		_, _ = c.BodyWriter().Write(text) // a client that is gone needs no answer
+	}}, nil
+}
+
+// indent lays a document out for people, with a line end.
+func indent(text []byte) ([]byte, error) {
+	var out bytes.Buffer
+	if err := json.Indent(&out, text, "", "  "); err != nil {
+		return nil, err
+	}
+	out.WriteByte('\n')
+	return out.Bytes(), nil
+}

@@ -1,0 +1,200 @@
+package api_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine"
+	"github.com/perdure/perdure/internal/api"
+)
+
+// keyed gives a request an idempotency key.
+func keyed(q ask, key string) ask {
+	q.header = map[string]string{"Idempotency-Key": key}
+	return q
+}
+
+// posts are all POSTs, each with a request that succeeds on a world with a conversation.
+func (r *rig) posts() map[string]ask {
+	r.t.Helper()
+	s := r.session()
+	r.say(s, "charge")
+	r.entered("charge")
+	other := r.session()
+	r.say(other, "spawn once")
+	r.entered("once")
+	r.restart()
+	r.rest(s)
+	r.rest(other)
+	holding := r.session()
+	r.say(holding, "spawn hold")
+	r.entered("hold")
+	call := want[listed[perdure.Call]](r, 200, get(s+"/calls")).Items[0]
+	return map[string]ask{
+		"create-session":    post("/v1/sessions", `{"agent":{"name":"b"}}`),
+		"send-message":      post(s+"/messages", `{"content":[{"type":"text","text":"hi"}]}`),
+		"interrupt-session": post(s+"/interrupt", `{"reason":"r"}`),
+		"resolve-call":      post(fmt.Sprintf("%s/calls/%s/resolve", s, call.Key.Call), `{"outcome":"did_not_happen"}`),
+		"resolve-task":      post("/v1/tasks/"+string(r.task(other).ID)+"/resolve", `{"outcome":"did_not_happen"}`),
+		"cancel-task":       post("/v1/tasks/"+string(r.task(holding).ID)+"/cancel", `{"reason":"r"}`),
+		"call-tool":         post("/v1/tools/echo/call", `{"args":{"text":"a"}}`),
+	}
+}
+
+// task is the one task of a session.
+func (r *rig) task(session string) perdure.Task {
+	r.t.Helper()
+	tasks := want[listed[perdure.Task]](r, 200, get("/v1/tasks?session="+strings.TrimPrefix(session, "/v1/sessions/"))).Items
+	if len(tasks) != 1 {
+		r.t.Fatalf("%s has %d tasks", session, len(tasks))
+	}
+	return tasks[0]
+}
+
+// count counts what POSTs make.
+func (r *rig) count() string {
+	r.t.Helper()
+	sessions, err := r.eng.Sessions(r.t.Context(), 0)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	received := 0
+	for _, s := range sessions {
+		for _, e := range r.journal("/v1/sessions/" + string(s.ID)) {
+			if strings.Contains(e, `"type":"message.received"`) || strings.Contains(e, `.resolved"`) {
+				received++
+			}
+		}
+	}
+	return fmt.Sprintf("%d sessions, %d messages and resolves", len(sessions), received)
+}
+
+// TestR15 sends every POST twice, after a restart too, at once, and with another body.
+func TestR15(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	posts := r.posts()
+	first := map[string]reply{}
+	for name, q := range posts {
+		first[name] = r.do(keyed(q, "key-"+name))
+		if got := first[name]; got.status >= 300 || got.header.Get("Idempotency-Replayed") != "" {
+			t.Errorf("%s: got %d %s", name, got.status, got.body)
+		}
+	}
+	before := r.count()
+	for _, when := range []string{"again", "after a restart"} {
+		for name, q := range posts {
+			got := r.do(keyed(q, "key-"+name))
+			one := first[name]
+			if got.status != one.status || string(got.body) != string(one.body) || got.header.Get("Content-Type") != one.header.Get("Content-Type") ||
+				got.header.Get("Location") != one.header.Get("Location") || got.header.Get("Idempotency-Replayed") != "true" {
+				t.Errorf("%s %s: got %d %v %s, want %d %v %s", name, when, got.status, got.header, got.body, one.status, one.header, one.body)
+			}
+			q.body = strings.Replace(q.body, "{", "{ ", 1)
+			r.refusal(r.do(keyed(q, "key-"+name)), 422, "key_reused")
+		}
+		r.restart()
+	}
+	if after := r.count(); after != before {
+		t.Errorf("before %s, after %s", before, after)
+	}
+}
+
+// TestR15Unanswered: the server died after the effect and before the answer was kept. Sent again, each request has
+// its effect once, under the ids of the first time.
+func TestR15Unanswered(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	posts := r.posts()
+	r.keys.hear(false)
+	first := map[string]reply{}
+	for name, q := range posts {
+		first[name] = r.do(keyed(q, "key-"+name))
+	}
+	before := r.count()
+	r.restart()
+	r.keys.hear(true)
+	for name, q := range posts {
+		got := r.do(keyed(q, "key-"+name))
+		if got.status != first[name].status || got.header.Get("Location") != first[name].header.Get("Location") || got.header.Get("Idempotency-Replayed") != "" {
+			t.Errorf("%s: got %d %s, want %d %s", name, got.status, got.body, first[name].status, first[name].body)
+		}
+		if name == "send-message" && string(got.body)[:55] != string(first[name].body)[:55] {
+			t.Errorf("got %s, want %s", got.body, first[name].body)
+		}
+	}
+	if after := r.count(); after != before {
+		t.Errorf("before %s, after %s", before, after)
+	}
+}
+
+func TestR15AtOnce(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	var group sync.WaitGroup
+	replies := make(chan reply, 40)
+	for range cap(replies) {
+		group.Go(func() { replies <- r.do(keyed(post("/v1/sessions", `{"agent":{}}`), "one")) })
+	}
+	group.Wait()
+	close(replies)
+	var created reply
+	for got := range replies {
+		if got.status == http.StatusConflict {
+			if p := r.refusal(got, 409, "in_flight"); !p.Retryable || got.header.Get("Retry-After") == "" {
+				t.Errorf("got %+v", p)
+			}
+			continue
+		}
+		if created.body != nil && string(created.body) != string(got.body) {
+			t.Errorf("got %s and %s", created.body, got.body)
+		}
+		created = got
+	}
+	if sessions := want[listed[engine.Session]](r, 200, get("/v1/sessions")).Items; len(sessions) != 1 || created.status != 201 {
+		t.Errorf("%d sessions, %d", len(sessions), created.status)
+	}
+}
+
+// TestInFlight holds a request in work.
+func TestInFlight(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(c *api.Config) {
+		c.Engine = &slowEngine{Engine: c.Engine, in: make(chan struct{}), out: make(chan struct{})}
+	})
+	slow := r.cfg.Engine.(*slowEngine)
+	first := make(chan reply, 1)
+	go func() { first <- r.do(keyed(post("/v1/sessions", `{"agent":{}}`), "one")) }()
+	<-slow.in
+	r.refusal(r.do(keyed(post("/v1/sessions", `{"agent":{}}`), "one")), 409, "in_flight")
+	close(slow.out)
+	one := <-first
+	if again := r.do(keyed(post("/v1/sessions", `{"agent":{}}`), "one")); string(again.body) != string(one.body) || one.status != 201 {
+		t.Errorf("got %s, want %s", again.body, one.body)
+	}
+}
+
+func TestIdempotencyKeys(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	for _, key := range []string{" x y", "a b", strings.Repeat("a", 256), "ä", "a\tb"} {
+		r.refusal(r.do(keyed(post("/v1/sessions", `{"agent":{}}`), key)), 400, "invalid")
+	}
+	refused := r.do(keyed(post("/v1/sessions", `{"agnet":{}}`), "k"))
+	r.refusal(refused, 400, "invalid")
+	if again := r.do(keyed(post("/v1/sessions", `{"agnet":{}}`), "k")); string(again.body) != string(refused.body) {
+		t.Errorf("got %s, want %s", again.body, refused.body)
+	}
+	// Another path is another scope.
+	s := r.session()
+	for _, path := range []string{s, r.session()} {
+		want[struct{}](r, 202, keyed(post(path+"/interrupt", ""), "k"))
+	}
+
+	none := newRig(t, func(c *api.Config) { c.Keys = nil })
+	none.refusal(none.do(keyed(post("/v1/sessions", `{"agent":{}}`), "k")), 501, "not_implemented")
+}

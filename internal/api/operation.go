@@ -1,0 +1,166 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"reflect"
+	"strconv"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/perdure/perdure"
+)
+
+// operation is what the document says of one operation, and how it is reached.
+type operation struct {
+	id, method, path string
+	summary          string
+	status           int                        // of success; 0: 200
+	errors           []int                      // statuses beside those that every operation has
+	open             bool                       // no token is needed
+	forms            map[string]*huma.MediaType // of success, when it is not JSON of the output's type alone
+}
+
+// document is the frame of the OpenAPI document and the settings of huma.
+func document(version string) huma.Config {
+	format := huma.Format{
+		Marshal:   func(w io.Writer, v any) error { return writeJSON(w, v) },
+		Unmarshal: perdure.DecodeJSON,
+	}
+	registry := huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer)
+	registry.RegisterTypeAlias(reflect.TypeFor[perdure.Event](), reflect.TypeFor[event]())
+	cfg := huma.Config{
+		OpenAPI: &huma.OpenAPI{
+			OpenAPI: "3.1.0",
+			Info: &huma.Info{
+				Title: "Perdure", Version: version,
+				Description: "The HTTP API of Perdure: sessions, messages, events, calls, tasks and tools. Fields and values are only ever added; clients ignore what they do not know.",
+			},
+			Components: &huma.Components{
+				Schemas:         registry,
+				SecuritySchemes: map[string]*huma.SecurityScheme{"bearer": {Type: "http", Scheme: "bearer"}},
+			},
+		},
+		Formats: map[string]huma.Format{formJSON: format, "json": format}, DefaultFormat: formJSON, // json: also problem+json
+		RejectUnknownQueryParameters: true,
+	}
+	cfg.AllowAdditionalPropertiesByDefault = true // in answers; what is asked for is closed again by closeRequests
+	return cfg
+}
+
+// closeRequests says in the document what the strict decoder does: a field that is not known is refused.
+func (a *API) closeRequests() {
+	for _, name := range []string{"NewSession", "Agent", "NewMessage", "NewPart", "Image", "Interruption", "Resolution", "Cancellation", "DirectCall"} {
+		a.schemas().Map()[name].AdditionalProperties = false
+	}
+}
+
+// writeJSON writes plain JSON, with < and > as they are.
+func writeJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+// read registers an operation without a body.
+func read[I, O any](a *API, o operation, do func(context.Context, *I) (*O, error)) {
+	o.method = http.MethodGet
+	register(a, o, do)
+}
+
+// write registers an operation with a body of type B, of which example is one. The body may be left out when the
+// zero value of B is a request.
+func write[I, B, O any](a *API, o operation, body body[B], do func(context.Context, *I, B) (*O, error)) {
+	o.method = http.MethodPost
+	o.errors = append(o.errors, http.StatusRequestTimeout, http.StatusConflict, http.StatusRequestEntityTooLarge,
+		http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity, http.StatusServiceUnavailable, http.StatusInsufficientStorage)
+	registered := register(a, o, func(ctx context.Context, in *I) (*O, error) {
+		b, err := decode[B](ctx, body.optional)
+		if err != nil {
+			return nil, err
+		}
+		return do(ctx, in, b)
+	})
+	registered.RequestBody = &huma.RequestBody{Required: !body.optional, Content: map[string]*huma.MediaType{formJSON: {
+		Schema: a.schemas().Schema(reflect.TypeFor[B](), true, o.id), Example: body.example,
+	}}}
+	registered.Parameters = append(registered.Parameters,
+		&huma.Param{
+			Name: "Idempotency-Key", In: "header", Schema: &huma.Schema{Type: huma.TypeString},
+			Description: "1 to 255 visible ASCII characters. The same key with the same body gives the first answer again.",
+		},
+		&huma.Param{
+			Name: "Perdure-Actor", In: "header", Schema: &huma.Schema{Type: huma.TypeString, Enum: []any{actorUser, actorOperator}},
+			Description: "On the Unix socket: who acts. Over TCP it is api.",
+		})
+}
+
+// body is what the document says of a body.
+type body[B any] struct {
+	example  B
+	optional bool
+}
+
+func (a *API) schemas() huma.Registry { return a.huma.OpenAPI().Components.Schemas }
+
+// register gives an operation to huma, with its errors as problems, and returns it for the document.
+func register[I, O any](a *API, o operation, do func(context.Context, *I) (*O, error)) *huma.Operation {
+	op := huma.Operation{
+		OperationID: o.id, Method: o.method, Path: o.path, Summary: o.summary, DefaultStatus: orDefault(o.status, http.StatusOK),
+		Responses: map[string]*huma.Response{},
+	}
+	if !o.open {
+		op.Security = []map[string][]string{{"bearer": {}}}
+		o.errors = append(o.errors, http.StatusUnauthorized)
+	}
+	if o.forms != nil {
+		op.Responses[strconv.Itoa(op.DefaultStatus)] = &huma.Response{Description: http.StatusText(op.DefaultStatus), Content: o.forms}
+	} else {
+		op.Middlewares = huma.Middlewares{a.wantsJSON}
+	}
+	o.errors = append(o.errors, http.StatusBadRequest, http.StatusNotAcceptable, http.StatusRequestURITooLong,
+		http.StatusRequestHeaderFieldsTooLarge, http.StatusInternalServerError)
+	problem := a.schemas().Schema(reflect.TypeFor[Problem](), true, "Problem")
+	for _, status := range o.errors {
+		op.Responses[strconv.Itoa(status)] = &huma.Response{
+			Description: http.StatusText(status), Content: map[string]*huma.MediaType{"application/problem+json": {Schema: problem}},
+		}
+	}
+	huma.Register(a.huma, op, func(ctx context.Context, in *I) (*O, error) {
+		out, err := do(ctx, in)
+		if err != nil {
+			p := problemOf(ctx, err)
+			a.told(ctx, p)
+			return nil, p
+		}
+		return out, nil
+	})
+	item := a.huma.OpenAPI().Paths[o.path]
+	if o.method == http.MethodPost {
+		return item.Post
+	}
+	return item.Get
+}
+
+// wantsJSON refuses a caller who does not take JSON (406).
+func (a *API) wantsJSON(c huma.Context, next func(huma.Context)) {
+	if negotiate(c.Header("Accept"), formJSON, "application/problem+json") == "" {
+		_ = huma.WriteErr(a.huma, c, http.StatusNotAcceptable, "this answers with "+formJSON)
+		return
+	}
+	next(c)
+}
+
+// schema is the schema of a type, by reference where it has a name.
+func schema[T any](a *API) *huma.Schema { return a.schemas().Schema(reflect.TypeFor[T](), true, "") }
+
+// OpenAPI is the document of the API, indented, the same at every call.
+func (a *API) OpenAPI() ([]byte, error) {
+	text, err := json.Marshal(a.huma.OpenAPI())
+	if err != nil {
+		return nil, err
+	}
+	return indent(text)
+}

@@ -1,0 +1,156 @@
+package api
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"path"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/perdure/perdure"
+)
+
+// request is what one request brought, for all who answer it. Only the goroutine that serves it touches it.
+type request struct {
+	id         string // in every answer and log line
+	path       string
+	actor      string // who acts: api over TCP; user or operator over the socket
+	disclosure Disclosure
+	body       []byte // whole; nil: none came
+
+	// Of a request with an idempotency key; else seed is random.
+	seed  [32]byte
+	at    time.Time
+	named bool // it has a key
+	again bool // it was begun before, and may have had its effect
+}
+
+type requestKey struct{}
+
+// requestOf returns what the request in ctx brought.
+func requestOf(ctx context.Context) *request {
+	if req, ok := ctx.Value(requestKey{}).(*request); ok {
+		return req
+	}
+	return &request{disclosure: Standard}
+}
+
+// ServeHTTP answers one request.
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	began := time.Now()
+	req := &request{id: requestID(r), path: r.URL.Path, disclosure: a.cfg.Disclosure, at: began}
+	rand.Read(req.seed[:]) // never fails
+	r = r.WithContext(context.WithValue(r.Context(), requestKey{}, req))
+	out := newAnswer(w, a.cfg.WriteTimeout)
+	out.Header().Set("X-Request-Id", req.id)
+	out.Header().Set("X-Content-Type-Options", "nosniff")
+	out.Header().Set("Cache-Control", "no-store")
+	defer func() { a.account(out, r, began, recover()) }()
+	if err := a.answer(out, r, req); err != nil {
+		a.refuse(out, r, err)
+	}
+}
+
+// answer checks a request and hands it to its operation.
+func (a *API) answer(out *answer, r *http.Request, req *request) error {
+	if err := a.bounded(r); err != nil {
+		return err
+	}
+	if err := a.identify(r, req); err != nil {
+		return err
+	}
+	route, pattern := a.mux.Handler(r)
+	if pattern == "" || path.Clean(r.URL.Path) != r.URL.Path {
+		return a.unrouted(out, r, route, pattern)
+	}
+	if r.Method != http.MethodPost {
+		a.mux.ServeHTTP(out, r)
+		return nil
+	}
+	if a.drains() {
+		return draining()
+	}
+	if err := a.readBody(out, r, pattern); err != nil {
+		return err
+	}
+	return a.once(out, r, func(w http.ResponseWriter) { a.mux.ServeHTTP(w, r) })
+}
+
+// bounded refuses what is larger than any honest request (S6).
+func (a *API) bounded(r *http.Request) error {
+	if len(r.RequestURI) > a.cfg.MaxTargetSize {
+		return &Problem{Status: http.StatusRequestURITooLong, Detail: fmt.Sprintf("the path and the query have more than %d bytes", a.cfg.MaxTargetSize)}
+	}
+	lines := 0
+	for _, values := range r.Header {
+		lines += len(values)
+	}
+	if lines > a.cfg.MaxHeaders {
+		return &Problem{Status: http.StatusRequestHeaderFieldsTooLarge, Detail: fmt.Sprintf("the header has more than %d lines", a.cfg.MaxHeaders)}
+	}
+	return nil
+}
+
+// unrouted is the answer to a path or method that does not exist: the router's own is plain text (H3).
+func (a *API) unrouted(out *answer, r *http.Request, route http.Handler, pattern string) error {
+	if pattern == "" {
+		probe := &recorder{header: http.Header{}}
+		route.ServeHTTP(probe, r)
+		if probe.status == http.StatusMethodNotAllowed {
+			out.Header()["Allow"] = probe.header["Allow"]
+			return &Problem{Status: http.StatusMethodNotAllowed, Detail: r.Method + " is not for this path; allowed: " + probe.header.Get("Allow")}
+		}
+	}
+	return &Problem{Status: http.StatusNotFound, Detail: "there is nothing at this path; see /openapi.json for what there is"}
+}
+
+// account writes the one log line of a request, and answers for a panic.
+func (a *API) account(out *answer, r *http.Request, began time.Time, panicked any) {
+	if err, ok := panicked.(error); panicked != nil && (!ok || !errors.Is(err, http.ErrAbortHandler)) {
+		a.cfg.Log.Error("a request panicked", "request_id", requestOf(r.Context()).id, "panic", panicked, "stack", string(debug.Stack()))
+		if out.status == 0 {
+			a.refuse(out, r, &Problem{Status: http.StatusInternalServerError})
+			panicked = nil
+		}
+	}
+	level := slog.LevelDebug
+	if out.status >= http.StatusInternalServerError {
+		level = slog.LevelWarn
+	}
+	a.cfg.Log.Log(r.Context(), level, "request", "method", r.Method, "path", r.URL.Path, "status", out.status, "bytes", out.bytes,
+		"took", time.Since(began), "request_id", requestOf(r.Context()).id)
+	out.end()
+	if panicked != nil {
+		panic(http.ErrAbortHandler) // the answer is cut, so that nobody takes it for whole
+	}
+}
+
+// requestID is the caller's own id for the request when it is harmless in a log, else a new one.
+func requestID(r *http.Request) string {
+	id := r.Header.Get("X-Request-Id")
+	allowed := func(c rune) bool {
+		return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("._-", c)
+	}
+	if id == "" || len(id) > 64 || strings.TrimFunc(id, allowed) != "" {
+		return uuid.NewString()
+	}
+	for _, c := range id {
+		if !allowed(c) {
+			return uuid.NewString()
+		}
+	}
+	return id
+}
+
+// newID makes the id of something that the request creates: the same for the same idempotency key.
+func newID[T perdure.ID](ctx context.Context) T {
+	req := requestOf(ctx)
+	return perdure.DeriveID[T](perdure.Secret(req.seed), req.at, "request")
+}

@@ -1,0 +1,134 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine"
+)
+
+// newSession is the body of a session's creation.
+type newSession struct {
+	Agent *perdure.Agent    `json:"agent" doc:"Who the model is told to be, and its limits."`
+	ID    perdure.SessionID `json:"id,omitempty" doc:"The session's own id, for callers that mint them. The same id with the same agent is one session."`
+}
+
+// interruption is the body of an interrupt.
+type interruption struct {
+	Reason string `json:"reason,omitempty"`
+}
+
+// OfSession is the path of a session.
+type OfSession struct {
+	ID perdure.SessionID `path:"id" example:"session_019aa0000000700080000000000000aa" doc:"The session."`
+}
+
+type created struct {
+	Location string `header:"Location"`
+	Body     engine.Session
+}
+
+type oneSession struct {
+	Idle string `header:"Perdure-Idle" doc:"With wait: whether the session is at rest."`
+	Body engine.Session
+}
+
+// nothing is an answer that says only that it is done.
+type nothing struct {
+	Body struct{}
+}
+
+func (a *API) sessionOperations() {
+	write(a, operation{id: "create-session", path: "/v1/sessions", summary: "Start a session", status: http.StatusCreated},
+		body[newSession]{example: newSession{Agent: &perdure.Agent{Name: "helper", Instructions: "Be brief."}}}, a.createSession)
+	read(a, operation{id: "list-sessions", path: "/v1/sessions", summary: "List sessions, newest first"}, a.listSessions)
+	read(a, operation{
+		id: "get-session", path: "/v1/sessions/{id}", summary: "Show a session, or wait until it is at rest",
+		errors: []int{http.StatusNotFound},
+	}, a.getSession)
+	write(a, operation{
+		id: "interrupt-session", path: "/v1/sessions/{id}/interrupt", summary: "Interrupt the turn that runs",
+		status: http.StatusAccepted, errors: []int{http.StatusNotFound},
+	}, body[interruption]{example: interruption{Reason: "a better idea"}, optional: true}, a.interruptSession)
+}
+
+func (a *API) createSession(ctx context.Context, _ *struct{}, in newSession) (*created, error) {
+	if in.Agent == nil {
+		return nil, invalid("/agent", "it is required; {} is an agent without instructions")
+	}
+	if in.ID == "" {
+		in.ID = newID[perdure.SessionID](ctx)
+	}
+	s, err := a.cfg.Engine.NewSessionAs(ctx, in.ID, *in.Agent)
+	return &created{Location: "/v1/sessions/" + string(s.ID), Body: s}, err
+}
+
+// listSessions walks the list by the place of the last session shown. New sessions come before it, so none is
+// skipped and none is shown twice.
+func (a *API) listSessions(ctx context.Context, in *struct{ Paged }) (*page[engine.Session], error) {
+	place, err := a.cursors.read("sessions", in.Cursor, 3)
+	if err != nil {
+		return nil, err
+	}
+	limit, passed, last := in.limit(), 0, engine.Session{}
+	if place != nil {
+		passed, _ = strconv.Atoi(place[0]) // signed by us
+		micros, _ := strconv.ParseInt(place[1], 10, 64)
+		last.CreatedAt, last.ID = time.UnixMicro(micros), perdure.SessionID(place[2])
+	}
+	for most := passed + limit + 1; ; most *= 2 {
+		sessions, err := a.cfg.Engine.Sessions(ctx, most)
+		if err != nil {
+			return nil, err
+		}
+		from := 0
+		for place != nil && from < len(sessions) && !older(sessions[from], last) {
+			from++
+		}
+		rest := sessions[from:]
+		if len(rest) <= limit && len(sessions) == most {
+			continue // sessions came meanwhile: look further
+		}
+		return pageOf(rest, limit, func(s engine.Session) string {
+			return a.cursors.write("sessions", strconv.Itoa(from+limit), strconv.FormatInt(s.CreatedAt.UnixMicro(), 10), string(s.ID))
+		}), nil
+	}
+}
+
+// older reports whether s comes after last in the list.
+func older(s, last engine.Session) bool {
+	if c := s.CreatedAt.Truncate(time.Microsecond).Compare(last.CreatedAt); c != 0 {
+		return c < 0
+	}
+	return s.ID < last.ID
+}
+
+func (a *API) getSession(ctx context.Context, in *struct {
+	OfSession
+	Waits
+}) (*oneSession, error) {
+	wait, err := in.duration(a.cfg.MaxWait)
+	if err != nil {
+		return nil, err
+	}
+	out := &oneSession{}
+	if wait > 0 {
+		waiting, cancel := a.patience(ctx, wait)
+		err := a.cfg.Engine.WaitIdle(waiting, in.ID)
+		ended := waiting.Err() != nil
+		cancel()
+		if err != nil && (!ended || ctx.Err() != nil) {
+			return nil, err
+		}
+		out.Idle = strconv.FormatBool(err == nil)
+	}
+	out.Body, err = a.cfg.Engine.Session(ctx, in.ID)
+	return out, err
+}
+
+func (a *API) interruptSession(ctx context.Context, in *OfSession, body interruption) (*nothing, error) {
+	return &nothing{}, a.cfg.Engine.Interrupt(ctx, in.ID, requestOf(ctx).actor, body.Reason)
+}

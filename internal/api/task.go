@@ -1,0 +1,115 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/perdure/perdure"
+)
+
+// OfTask is the path of a task.
+type OfTask struct {
+	ID perdure.TaskID `path:"id" example:"task_019aa0000000700080000000000000aa" doc:"The task."`
+}
+
+type oneTask struct{ Body perdure.Task }
+
+// cancellation is the body of a cancel.
+type cancellation struct {
+	Reason string `json:"reason,omitempty"`
+}
+
+type receipt struct{ Body perdure.CancelReceipt }
+
+func (a *API) taskOperations() {
+	read(a, operation{id: "list-tasks", path: "/v1/tasks", summary: "List tasks, in the order of their creation"}, a.listTasks)
+	read(a, operation{
+		id: "get-task", path: "/v1/tasks/{id}", summary: "Show a task, or wait until it has ended or awaits input", errors: []int{http.StatusNotFound},
+	}, a.getTask)
+	write(a, operation{
+		id: "cancel-task", path: "/v1/tasks/{id}/cancel", summary: "Ask for a task's end", status: http.StatusAccepted, errors: []int{http.StatusNotFound},
+	}, body[cancellation]{example: cancellation{Reason: "not needed any more"}, optional: true}, a.cancelTask)
+	write(a, operation{
+		id: "resolve-task", path: "/v1/tasks/{id}/resolve", summary: "Say what became of a task whose outcome is unknown", errors: []int{http.StatusNotFound},
+	}, exampleResolution(), a.resolveTask)
+}
+
+// shown is a task without the worker that fences it.
+func shown(t perdure.Task) perdure.Task {
+	t.Worker = ""
+	return t
+}
+
+// listTasks walks the list by the last task shown. New tasks come at the end, so none is skipped and none twice.
+func (a *API) listTasks(ctx context.Context, in *struct {
+	Session perdure.SessionID `query:"session" doc:"Only those of this session."`
+	State   perdure.TaskState `query:"state" enum:"queued,running,awaiting_input,succeeded,failed,canceled,unknown" doc:"Only those in this state."`
+	Paged
+}) (*page[perdure.Task], error) {
+	which := fmt.Sprintf("tasks %q %q", in.Session, in.State)
+	place, err := a.cursors.read(which, in.Cursor, 1)
+	if err != nil {
+		return nil, err
+	}
+	tasks, err := a.cfg.Engine.Tasks(ctx, in.Session)
+	if err != nil {
+		return nil, err
+	}
+	var rest []perdure.Task
+	passed := place == nil
+	for _, t := range tasks {
+		if passed && (in.State == "" || t.State == in.State) {
+			rest = append(rest, shown(t))
+		}
+		passed = passed || string(t.ID) == place[0]
+	}
+	if !passed {
+		return nil, invalid("query.cursor", "its task is gone; begin again without it")
+	}
+	return pageOf(rest, in.limit(), func(t perdure.Task) string { return a.cursors.write(which, string(t.ID)) }), nil
+}
+
+func (a *API) getTask(ctx context.Context, in *struct {
+	OfTask
+	Waits
+}) (*oneTask, error) {
+	wait, err := in.duration(a.cfg.MaxWait)
+	if err != nil {
+		return nil, err
+	}
+	if wait > 0 {
+		waiting, cancel := a.patience(ctx, wait)
+		_, err := a.cfg.Engine.WaitTask(waiting, in.ID)
+		ended := waiting.Err() != nil
+		cancel()
+		if err != nil && (!ended || ctx.Err() != nil) {
+			return nil, err
+		}
+	}
+	t, err := a.cfg.Engine.Task(ctx, in.ID)
+	return &oneTask{Body: shown(t)}, err
+}
+
+func (a *API) cancelTask(ctx context.Context, in *OfTask, body cancellation) (*receipt, error) {
+	r, err := a.cfg.Engine.CancelTask(ctx, in.ID, requestOf(ctx).actor, body.Reason)
+	return &receipt{Body: r}, err
+}
+
+// resolveTask gives the word, like resolveCall.
+func (a *API) resolveTask(ctx context.Context, in *OfTask, body resolution) (*oneTask, error) {
+	word, err := body.word(ctx)
+	if err != nil {
+		return nil, err
+	}
+	refused := a.cfg.Engine.ResolveTask(ctx, in.ID, word)
+	if refused != nil && !(errors.Is(refused, perdure.Conflict) && requestOf(ctx).again) {
+		return nil, refused
+	}
+	t, err := a.cfg.Engine.Task(ctx, in.ID)
+	if err == nil && refused != nil && t.ResolvedAt.IsZero() {
+		return nil, refused
+	}
+	return &oneTask{Body: shown(t)}, err
+}

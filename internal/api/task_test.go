@@ -1,0 +1,212 @@
+package api_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine"
+)
+
+func TestTasks(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	var made []string
+	for range 5 {
+		made = append(made, string(r.task(r.talk("spawn stream")).ID))
+	}
+	var seen []string
+	for cursor := ""; ; {
+		got := r.do(get("/v1/tasks?limit=2&state=succeeded&cursor=" + cursor))
+		page := read[listed[perdure.Task]](t, got.body)
+		if strings.Contains(string(got.body), "worker") {
+			t.Errorf("a fence is shown: %s", got.body)
+		}
+		for _, task := range page.Items {
+			seen = append(seen, string(task.ID))
+		}
+		if cursor = page.Next; cursor == "" {
+			break
+		}
+		r.talk("spawn stream") // comes at the end
+		made = append(made, "")
+		if len(made) > 7 {
+			break
+		}
+	}
+	if len(seen) < 5 || strings.Join(seen[:5], " ") != strings.Join(made[:5], " ") {
+		t.Errorf("got %v, want %v", seen, made)
+	}
+	if n := len(want[listed[perdure.Task]](r, 200, get("/v1/tasks?state=failed")).Items); n != 0 {
+		t.Errorf("got %d failed tasks", n)
+	}
+	page := want[listed[perdure.Task]](r, 200, get("/v1/tasks?limit=1"))
+	r.refusal(r.do(get("/v1/tasks?limit=1&state=failed&cursor="+page.Next)), 400, "invalid") // a cursor of another filter
+	r.refusal(r.do(get("/v1/tasks?state=done")), 400, "invalid")
+	for _, path := range []string{"", "?wait=1s", "/log"} {
+		r.refusal(r.do(get("/v1/tasks/task_"+strings.Repeat("99", 16)+path)), 404, "not_found")
+	}
+	r.refusal(r.do(post("/v1/tasks/none/cancel", "")), 404, "not_found")
+}
+
+func TestTaskWaitAndCancel(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	s := r.session()
+	r.say(s, "spawn hold")
+	r.entered("hold")
+	path := "/v1/tasks/" + string(r.task(s).ID)
+
+	if task := want[perdure.Task](r, 200, get(path+"?wait=50ms")); task.State != perdure.TaskRunning || task.Worker != "" {
+		t.Errorf("got %+v", task)
+	}
+	waiting := make(chan reply, 1)
+	go func() { waiting <- r.do(get(path + "?wait=30s")) }()
+	if receipt := want[perdure.CancelReceipt](r, 202, post(path+"/cancel", `{"reason":"enough"}`)); receipt.RequestedAt.IsZero() {
+		t.Errorf("got %+v", receipt)
+	}
+	task := read[perdure.Task](t, (<-waiting).body)
+	if task.State != perdure.TaskCanceled || task.CancelBy != "api" || task.CancelWhy != "enough" {
+		t.Errorf("got %+v", task)
+	}
+	want[perdure.CancelReceipt](r, 202, post(path+"/cancel", ""))
+	r.refusal(r.do(post(path+"/resolve", `{"outcome":"happened"}`)), 409, "conflict")
+}
+
+func TestTaskResolve(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	s := r.session()
+	r.say(s, "spawn once")
+	r.entered("once")
+	r.restart()
+	r.rest(s)
+	path := "/v1/tasks/" + string(r.task(s).ID)
+	if task := want[perdure.Task](r, 200, get(path)); task.State != perdure.TaskUnknown {
+		t.Fatalf("got %s", task.State)
+	}
+	if task := want[perdure.Task](r, 200, post(path+"/resolve", `{"outcome":"did_not_happen","note":"looked"}`)); task.State != perdure.TaskFailed {
+		t.Errorf("got %s", task.State)
+	}
+}
+
+// TestTaskLog reads one log in every form: the bytes are always the same.
+func TestTaskLog(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	path := "/v1/tasks/" + string(r.task(r.talk("spawn stream")).ID) + "/log"
+	var whole, out bytes.Buffer
+	for i := range 20 {
+		fmt.Fprintf(&whole, "line %d of the log\n", i)
+		if i%2 == 0 {
+			fmt.Fprintf(&out, "line %d of the log\n", i)
+		}
+	}
+	end := strconv.Itoa(whole.Len())
+
+	got := r.do(get(path))
+	if !bytes.Equal(got.body, whole.Bytes()) || got.header.Get("Perdure-Log-Offset") != "0" || got.header.Get("Perdure-Log-Next") != end ||
+		got.header.Get("Perdure-Log-End") != end || got.header.Get("Content-Type") != "application/octet-stream" {
+		t.Errorf("got %v %s", got.header, got.body)
+	}
+	if got := r.do(get(path + "?follow=true")); !bytes.Equal(got.body, whole.Bytes()) {
+		t.Errorf("got %s", got.body)
+	}
+	if got := r.do(get(path + "?stream=out")); !bytes.Equal(got.body, out.Bytes()) || got.header.Get("Perdure-Log-Next") != end {
+		t.Errorf("got %v %s", got.header, got.body)
+	}
+	if got := r.do(get(path + "?offset=-5")); string(got.body) != " log\n" || got.header.Get("Perdure-Log-Offset") != strconv.Itoa(whole.Len()-5) {
+		t.Errorf("got %v %s", got.header, got.body)
+	}
+	var pieces bytes.Buffer
+	for offset := "0"; offset != end; {
+		got := r.do(get(path + "?limit=7&offset=" + offset))
+		pieces.Write(got.body)
+		if offset = got.header.Get("Perdure-Log-Next"); len(got.body) > 7 {
+			t.Fatalf("got %d bytes, limit 7", len(got.body))
+		}
+	}
+	if pieces.String() != whole.String() {
+		t.Errorf("in pieces %s", pieces.String())
+	}
+	q := get(path + "?offset=10&limit=20")
+	q.header = map[string]string{"Accept": "application/json"}
+	log := want[engine.Log](r, 200, q)
+	if log.Offset != 10 || log.Next != 30 || strconv.Itoa(int(log.End)) != end {
+		t.Errorf("got %+v", log)
+	}
+	for _, query := range []string{"offset=x", "limit=0", "limit=2000000", "stream=in", "follow=maybe"} {
+		r.refusal(r.do(get(path+"?"+query)), 400, "invalid")
+	}
+	q.header["Accept"] = "text/html"
+	r.refusal(r.do(q), 406, "not_acceptable")
+}
+
+// TestTaskLogFollow cuts a followed log after every chunk: the bytes are those of the log.
+func TestTaskLogFollow(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	path := "/v1/tasks/" + string(r.task(r.talk("spawn stream")).ID) + "/log"
+	whole := r.do(get(path)).body
+
+	var got []byte
+	for last, header := "", map[string]string{}; ; {
+		if last != "" {
+			header = map[string]string{"Last-Event-ID": last}
+		}
+		stream := r.open(path+"?offset=0", header)
+		f := sse{}
+		for f.name == "" {
+			f, _ = stream.next()
+		}
+		stream.close()
+		if f.name == "end" {
+			break
+		}
+		chunk := read[engine.Chunk](t, []byte(f.data))
+		if f.name != "log" || int(chunk.Offset) != len(got) || f.id != strconv.Itoa(len(got)+len(chunk.Bytes)) {
+			t.Fatalf("got %+v", f)
+		}
+		got, last = append(got, chunk.Bytes...), f.id
+	}
+	if !bytes.Equal(got, whole) {
+		t.Errorf("got %s, want %s", got, whole)
+	}
+}
+
+// TestTaskLogLive follows a task that runs: as events and as bytes, to its end.
+func TestTaskLogLive(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	s := r.session()
+	r.say(s, "spawn hold")
+	r.entered("hold")
+	path := "/v1/tasks/" + string(r.task(s).ID) + "/log"
+	stream := r.open(path, nil)
+	res, err := r.server.Client().Do(r.request(t.Context(), ask{method: http.MethodGet, path: path + "?follow=true"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+
+	var names []string
+	for f, ok := stream.next(); ok; f, ok = stream.next() {
+		if f.name != "" {
+			names = append(names, f.name)
+			r.release()
+		}
+	}
+	body, err := io.ReadAll(res.Body)
+
+	if got := strings.Join(names, " "); got != "log end" {
+		t.Errorf("got %s", got)
+	}
+	if string(body) != "working\n" || err != nil || res.Header.Get("Content-Type") != "application/octet-stream" {
+		t.Errorf("got %q %v %v", body, err, res.Header)
+	}
+}

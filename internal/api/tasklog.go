@@ -1,0 +1,233 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine"
+)
+
+const (
+	logPage = 64 << 10    // bytes of a log that are read at once, and the limit when none is asked for
+	logLook = time.Second // how often a log is looked at without a sign of news
+)
+
+// logQuery is what a log is asked for with.
+type logQuery struct {
+	OfTask
+	Offset string `query:"offset" doc:"The byte of the whole log to begin with; a negative number counts from the end."`
+	Limit  int    `query:"limit" minimum:"1" maximum:"1048576" doc:"How many bytes at most, when it does not follow; 65536 when it is not said."`
+	Stream string `query:"stream" enum:"all,out,err" doc:"Only this stream; all when it is not said."`
+	Follow bool   `query:"follow" doc:"Bytes only: go on until the task has ended. A stream of events always does."`
+	LastID string `header:"Last-Event-ID" doc:"Streams only: as offset, which it overrules."`
+	Accept string `header:"Accept" hidden:"true"`
+}
+
+// takes reports whether a chunk is of a stream that was asked for.
+func (q *logQuery) takes(c engine.Chunk) bool {
+	return q.Stream == "" || q.Stream == "all" || c.Stream == q.Stream || c.Stream == "std"+q.Stream
+}
+
+// only returns a piece of the log with the chunks that were asked for. Its offsets stay those of the whole log.
+func (q *logQuery) only(log engine.Log) engine.Log {
+	log.Chunks = slices.DeleteFunc(log.Chunks, func(c engine.Chunk) bool { return !q.takes(c) })
+	return log
+}
+
+func (a *API) taskLogOperations() {
+	bytes := &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}
+	events := &huma.MediaType{Schema: &huma.Schema{
+		Type: huma.TypeString, Description: "Server-Sent Events: log with a Chunk as data and the offset after it as id; end when the task has ended and all was sent.",
+	}}
+	read(a, operation{
+		id: "get-task-log", path: "/v1/tasks/{id}/log", summary: "Read or follow the output of a task", errors: []int{http.StatusNotFound},
+		forms: map[string]*huma.MediaType{formBytes: bytes, formJSON: {Schema: schema[engine.Log](a)}, formEvents: events},
+	}, a.taskLog)
+	schema[engine.Chunk](a)
+}
+
+func (a *API) taskLog(ctx context.Context, in *logQuery) (*streamed, error) {
+	form := negotiate(in.Accept, formBytes, formJSON, formEvents)
+	field, text := "query.offset", in.Offset
+	if form == formEvents && in.LastID != "" {
+		field, text = "header.Last-Event-ID", in.LastID
+	}
+	offset, err := strconv.ParseInt(orDefault(text, "0"), 10, 64)
+	if err != nil {
+		return nil, invalid(field, "a number of bytes")
+	}
+	if form == "" {
+		return nil, notAcceptable(formBytes, formJSON, formEvents)
+	}
+	limit := orDefault(in.Limit, logPage)
+	if form == formEvents || in.Follow {
+		limit = logPage
+	}
+	log, err := a.cfg.Engine.TaskLog(ctx, in.ID, offset, limit)
+	if err != nil {
+		return nil, err
+	}
+	task, err := a.cfg.Engine.Task(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case form == formJSON:
+		return &streamed{Body: func(c huma.Context) {
+			c.SetHeader("Content-Type", formJSON)
+			c.SetStatus(http.StatusOK)
+			_ = writeJSON(c.BodyWriter(), in.only(log)) // a client that is gone needs no answer
+		}}, nil
+	case form == formEvents:
+		return &streamed{Body: func(c huma.Context) { a.logEvents(ctx, c, logPlace{in: in, task: task, offset: log.Offset}) }}, nil
+	case in.Follow:
+		return &streamed{Body: func(c huma.Context) { a.logBytes(ctx, c, logPlace{in: in, task: task, offset: log.Offset}) }}, nil
+	}
+	return &streamed{Body: func(c huma.Context) {
+		c.SetHeader("Perdure-Log-Offset", strconv.FormatInt(log.Offset, 10))
+		c.SetHeader("Perdure-Log-Next", strconv.FormatInt(log.Next, 10))
+		c.SetHeader("Perdure-Log-End", strconv.FormatInt(log.End, 10))
+		c.SetHeader("Content-Type", formBytes)
+		c.SetStatus(http.StatusOK)
+		for _, chunk := range in.only(log).Chunks {
+			_, _ = c.BodyWriter().Write(chunk.Bytes) // a client that is gone needs no answer
+		}
+	}}, nil
+}
+
+// logPlace is where somebody who follows a log stands.
+type logPlace struct {
+	in     *logQuery
+	task   perdure.Task
+	offset int64
+}
+
+// logEvents follows a log as events. The place after a chunk is its id, so a cut stream goes on with no byte lost
+// and none twice.
+func (a *API) logEvents(ctx context.Context, c huma.Context, at logPlace) {
+	if c.Method() == http.MethodHead {
+		c.SetHeader("Content-Type", formEvents)
+		return
+	}
+	s := openStream(c, formEvents)
+	err := s.say("retry: 1000")
+	if err == nil {
+		err = a.followLog(ctx, at, s, func(chunk engine.Chunk) error {
+			data, err := json.Marshal(chunk)
+			if err != nil {
+				return err
+			}
+			return s.send(strconv.FormatInt(chunk.Offset+int64(len(chunk.Bytes)), 10), "log", data)
+		})
+	}
+	if err == nil {
+		err = s.send("", "end", []byte("{}"))
+	}
+	a.streamEnded(ctx, err)
+}
+
+// logBytes follows a log as it is.
+func (a *API) logBytes(ctx context.Context, c huma.Context, at logPlace) {
+	c.SetHeader("Perdure-Log-Offset", strconv.FormatInt(at.offset, 10))
+	if c.Method() == http.MethodHead {
+		c.SetHeader("Content-Type", formBytes)
+		return
+	}
+	s := openStream(c, formBytes)
+	err := s.out.Flush()
+	if err == nil {
+		err = a.followLog(ctx, at, nil, func(chunk engine.Chunk) error {
+			if err := s.part(string(chunk.Bytes)); err != nil {
+				return err
+			}
+			return s.out.Flush()
+		})
+	}
+	a.streamEnded(ctx, err)
+	if err != nil {
+		panic(http.ErrAbortHandler) // the answer is cut, so that nobody takes it for whole
+	}
+}
+
+// followLog shows a log from a place on, until the task has ended and all of it was shown, or the server drains.
+func (a *API) followLog(ctx context.Context, at logPlace, pinged *stream, show func(engine.Chunk) error) error {
+	news, stop := a.news(ctx, at.task)
+	defer stop()
+	ping, look := time.NewTicker(a.cfg.Ping), time.NewTicker(logLook)
+	defer ping.Stop()
+	defer look.Stop()
+	for {
+		task, err := a.cfg.Engine.Task(ctx, at.task.ID) // before the log, so that an ended task has all of its log
+		if err != nil {
+			return err
+		}
+		if at.offset, err = a.showLog(ctx, at, show); err != nil || task.State.Terminal() {
+			return err
+		}
+		select {
+		case <-news:
+		case <-look.C:
+		case <-ping.C:
+			if pinged != nil {
+				if err := pinged.say(": ping"); err != nil {
+					return err
+				}
+			}
+		case <-a.draining:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// showLog shows what is there and returns the offset of what comes next.
+func (a *API) showLog(ctx context.Context, at logPlace, show func(engine.Chunk) error) (int64, error) {
+	for {
+		log, err := a.cfg.Engine.TaskLog(ctx, at.task.ID, at.offset, logPage)
+		if err != nil {
+			return at.offset, err
+		}
+		for _, chunk := range log.Chunks {
+			if at.in.takes(chunk) {
+				if err := show(chunk); err != nil {
+					return at.offset, err
+				}
+			}
+		}
+		if log.Next <= at.offset || len(log.Chunks) == 0 {
+			return at.offset, nil
+		}
+		at.offset = log.Next
+	}
+}
+
+// news signals that a task's session tells something, which may be output. It is only a hint: who Waits for it also
+// looks now and then.
+func (a *API) news(ctx context.Context, task perdure.Task) (signal <-chan struct{}, stop func()) {
+	news := make(chan struct{}, 1) // capacity 1: one signal to look again stands for many
+	session, err := a.cfg.Engine.Session(ctx, task.Session)
+	if err != nil {
+		return news, func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		_ = a.cfg.Engine.Follow(ctx, task.Session, session.LastSeq, func(engine.Frame) error {
+			select {
+			case news <- struct{}{}:
+			default:
+			}
+			return nil
+		})
+	}()
+	return news, func() { cancel(); <-gone }
+}

@@ -1,0 +1,61 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+)
+
+// Serving says what is to be served.
+type Serving struct {
+	Dir        string // the data directory
+	Addr       string // host:port
+	Expose     bool   // an address that others can reach is meant
+	AllowShell bool   // bash must be there: an error says why it cannot
+	Disclosure string // ER4: generic, standard or detailed
+	Log        *slog.Logger
+	// Ready is called once, when requests are answered.
+	Ready func(Served)
+}
+
+// Served says where a server is reached.
+type Served struct {
+	URL       string
+	Socket    string // of the data directory; empty: there is none
+	TokenFile string // holds the token that requests to the URL need
+}
+
+type serveCommand struct {
+	Addr       string `help:"Where to listen." placeholder:"HOST:PORT" default:"127.0.0.1:7373" env:"PERDURE_ADDR"`
+	Expose     bool   `help:"Listen on an address that other machines can reach, too. What is sent there is not encrypted: put a proxy with TLS before it."`
+	AllowShell bool   `help:"Refuse to start where commands cannot be run under a supervisor."`
+	Disclosure string `help:"How much answers say about what failed inside: generic, standard or detailed." placeholder:"MODE" enum:"generic,standard,detailed" default:"standard"`
+}
+
+// Run serves until a signal comes, then lets what is in work settle. Ending so is no error.
+func (c *serveCommand) Run(ctx context.Context, a *app) error {
+	if a.flags.Data == "" {
+		return misuse("there is no data directory: this system names no home", "name one with --data or PERDURE_DATA")
+	}
+	err := a.Serve(ctx, Serving{
+		Dir: a.flags.Data, Addr: c.Addr, Expose: c.Expose, AllowShell: c.AllowShell, Disclosure: c.Disclosure, Log: a.log,
+		Ready: func(s Served) {
+			fmt.Fprintln(a.out, s.URL)
+			a.say("data      %s", a.line(a.flags.Data, 300))
+			a.say("token     in %s", a.line(s.TokenFile, 300))
+			if s.Socket != "" {
+				a.say("socket    %s", a.line(s.Socket, 300))
+			}
+			a.say("%s %s", a.paint.talk.in(dim, "try:"), `curl -H "Authorization: Bearer $(cat `+quote(s.TokenFile)+`)" `+s.URL+"/v1/sessions")
+		},
+	})
+	switch {
+	case errors.Is(context.Cause(ctx), errInterrupted) && (err == nil || errors.Is(err, context.Canceled)):
+		a.say("stopped: what was not done goes on with the next start")
+		return exit(exitOK)
+	case err != nil:
+		return a.cannotOpen(ctx, Opening{Access: Writing, Dir: a.flags.Data, Log: a.log}, err)
+	}
+	return nil
+}
