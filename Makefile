@@ -1,6 +1,6 @@
 .DEFAULT_GOAL := help
 
-.PHONY: help demo test lint cover bench generate
+.PHONY: help demo test lint cover bench load generate
 
 help: ## lists the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' Makefile
@@ -25,6 +25,9 @@ cover: ## coverage by package, and as a page: coverage.html
 
 bench: ## measures Perdure beside plain SQLite: a table, and bench.json; docs/how-to/read-the-figures.md explains it
 	CGO_ENABLED=0 go run ./bench
+
+load: ## 200 clients on one server, of which 20 never read: what the others notice, who is cut, what the server takes
+	CGO_ENABLED=0 go run ./bench/load
 
 generate: ## writes again whatever is generated; a clean tree afterwards proves that nothing was stale
 	go generate ./...

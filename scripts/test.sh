@@ -3,8 +3,9 @@
 #
 #   scripts/test.sh [packages]    the packages are ./... when none are named
 #
-# It asks nothing and reads no standard input. The race detector needs a C compiler, so one is installed where it is missing
-# and we are root on Debian; elsewhere the line to run is printed. The product itself is built without one.
+# It asks nothing and reads no standard input. The race detector needs a C compiler and the tutorial needs curl, so they are
+# installed where they are missing and we are root on Debian; elsewhere the line to run is printed. The product itself is built
+# and run without them.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 exec </dev/null
@@ -41,24 +42,41 @@ has_c() {
 	return "$status"
 }
 
+# bring installs packages, or ends with what is needed and the line to run.
+bring() {
+	local why=$1
+	shift
+	if [[ $(id -u) != 0 ]] || ! command -v apt-get >/dev/null; then
+		fail "$why: run  sudo apt-get install -y $*  (or your system's equivalent), then this again"
+	fi
+	step "installing $*"
+	export DEBIAN_FRONTEND=noninteractive
+	apt-get update -qq
+	apt-get install -y -qq --no-install-recommends "$@"
+}
+
+need_curl() {
+	if ! command -v curl >/dev/null; then
+		step "curl: missing"
+		bring "the tutorial is tried with curl" curl
+	fi
+	step "curl: $(curl --version | head -n 1 | cut -d ' ' -f 2)"
+}
+
 need_c() {
 	if has_c; then
 		step "C compiler: $(go env CC)"
 		return
 	fi
-	if [[ $(id -u) != 0 ]] || ! command -v apt-get >/dev/null; then
-		fail "the race detector needs a C compiler: run  sudo apt-get install -y gcc libc6-dev  (or your system's equivalent), then this again"
-	fi
-	step "C compiler: missing, installing gcc and libc6-dev"
-	export DEBIAN_FRONTEND=noninteractive
-	apt-get update -qq
-	apt-get install -y -qq --no-install-recommends gcc libc6-dev
+	step "C compiler: missing"
+	bring "the race detector needs a C compiler" gcc libc6-dev
 	has_c || fail "gcc and libc6-dev are installed, and $(go env CC) still builds nothing: unset CC, then run this again"
 }
 
 step "brings what the tests need, then go vet and go test -race"
 need_go
 need_c
+need_curl
 export CGO_ENABLED=1 # for the race detector only
 packages=("${@:-./...}")
 step "go vet ${packages[*]}"

@@ -88,5 +88,6 @@ func rooms() []room {
 		{"cmd/*", anything},
 		{"examples/*", anything},
 		{"bench", anything},
+		{"bench/*", anything},
 	}
 }

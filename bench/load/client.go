@@ -1,0 +1,141 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/perdure/perdure"
+)
+
+const (
+	maxFrame   = 8 << 20                // bytes of a line of a stream
+	tinyBuffer = 4 << 10                // bytes that one who never reads has room for
+	probeEvery = 100 * time.Millisecond // how exactly the moment of a cut is known
+)
+
+// reader follows a session and reads what it is sent.
+type reader struct {
+	session perdure.SessionID
+	seen    atomic.Int64    // the last seq; it begins after the one that it was made with
+	ended   atomic.Bool     // nothing more comes
+	lags    []time.Duration // only touched in follow
+}
+
+// follow reads until ctx ends, which is no error, or until a frame is not the one that had to come.
+func (r *reader) follow(ctx context.Context, s *server, web *http.Client, connected func()) error {
+	answer, err := s.events(ctx, web, r.session, r.seen.Load())
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	connected()
+	lines := bufio.NewScanner(answer.Body)
+	lines.Buffer(make([]byte, 0, 16<<10), maxFrame)
+	for id := ""; lines.Scan(); {
+		field, value, _ := strings.Cut(string(lines.Bytes()[:min(len(lines.Bytes()), 300)]), ": ") // at stands in the beginning
+		switch field {
+		case "id":
+			id = value
+		case "event":
+			if value == "slow" || value == "end" {
+				return fmt.Errorf("it was cut: %s", value)
+			}
+		case "data":
+			if id == "" {
+				continue // a live frame
+			}
+			if err := r.take(id, value, time.Now()); err != nil {
+				return err
+			}
+			id = ""
+		}
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	return fmt.Errorf("its stream ended: %w", errors.Join(lines.Err(), io.ErrUnexpectedEOF))
+}
+
+// events asks for the events of a session after a seq, as a stream. Whoever gets it closes its body.
+func (s *server) events(ctx context.Context, web *http.Client, id perdure.SessionID, after int64) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("%s/v1/sessions/%s/events?after=%d", s.url, id, after), nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Authorization", "Bearer "+s.token)
+	req.Header.Set("Accept", "text/event-stream")
+	answer, err := web.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	if answer.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(io.LimitReader(answer.Body, 1<<10)) // what there is
+		return nil, errors.Join(fmt.Errorf("%s: %s", answer.Status, text), answer.Body.Close())
+	}
+	return answer, nil
+}
+
+// take wants the next event and notes how old it is.
+func (r *reader) take(id, head string, now time.Time) error {
+	seq, err := strconv.ParseInt(id, 10, 64)
+	if err != nil {
+		return fmt.Errorf("read the id of a frame: %w", err)
+	}
+	if last := r.seen.Load(); seq != last+1 {
+		return fmt.Errorf("event %d came after %d", seq, last)
+	}
+	_, rest, _ := strings.Cut(head, `"at":"`)
+	text, _, _ := strings.Cut(rest, `"`)
+	at, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return fmt.Errorf("read the time of event %d: %w", seq, err)
+	}
+	r.lags = append(r.lags, now.Sub(at))
+	r.seen.Store(seq)
+	return nil
+}
+
+// stall asks for a session from its beginning and never reads. It returns how long after the request it was cut;
+// 0: it was not, until ctx ended.
+//
+// One that does not read hears of no end. So now and then it writes a byte of what could be its next request, which
+// the server does not read before it is done with this one: when the server has closed the connection, writing fails.
+func stall(ctx context.Context, s *server, web *http.Client, id perdure.SessionID, connected func()) (time.Duration, error) {
+	var conn *net.TCPConn
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) {
+		if made, ok := got.Conn.(*net.TCPConn); ok && made.SetReadBuffer(tinyBuffer) == nil {
+			conn = made
+		}
+	}})
+	answer, err := s.events(ctx, web, id, 0)
+	if err != nil {
+		return 0, err
+	}
+	defer answer.Body.Close()
+	if conn == nil {
+		return 0, errors.New("its connection cannot be made small")
+	}
+	connected()
+	asked, tick := time.Now(), time.NewTicker(probeEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			if _, err := conn.Write([]byte("\n")); err != nil {
+				return time.Since(asked), nil
+			}
+		case <-ctx.Done():
+			return 0, nil
+		}
+	}
+}
