@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	hubPage   = 256   // events that a watcher reads at once
+	hubPage   = 32    // events that a watcher reads at once
 	hubFrames = 1_024 // ephemeral frames that wait for one watcher; beyond, the oldest goes
 )
 
