@@ -1,0 +1,145 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/perdure/perdure"
+)
+
+// TestR20FollowersSurviveKills kills the server again and again while other processes follow a log and a journal:
+// over the socket, over TCP, and beside the server, in the store. What they printed is the log, and the journal, byte
+// for byte.
+func TestR20FollowersSurviveKills(t *testing.T) {
+	t.Parallel()
+	kills := 20
+	if testing.Short() {
+		kills = 5
+	}
+	d := newDoorway(t, nil)
+	d.start()
+	id := d.begin(d.script(`
+rules:
+  - when: {last_role: notification}
+    text: home
+  - when: {not_called: spawn_background}
+    calls:
+      - name: spawn_background
+        args:
+          tool: bash
+          args: {command: 'i=0; until test -e stop; do i=$((i+1)); echo "line $i"; echo "more of $i"; sleep 0.02; done'}
+steps:
+  - text: it runs
+    repeat: true
+`), "begin")
+	d.insist(say(id, "go", "go"))
+	task := d.taskOf(id)
+
+	log := []string{"task", "log", "-f", string(task)}
+	tail := []string{"event", "tail", string(id), "-o", "jsonl", "--after", "0"}
+	socket, tcp := []string{"--server", "unix://" + filepath.Join(d.data, socketFile)}, []string{"--server", d.url}
+	logs := []*follower{d.follow("log over the socket", append(socket, log...)...), d.follow("log over TCP", append(tcp, log...)...)}
+	tails := []*follower{d.follow("tail over the socket", append(socket, tail...)...), d.follow("tail over TCP", append(tcp, tail...)...)}
+	for _, f := range append(logs, tails...) {
+		d.until(f.name+" begins", func() bool { return f.printed() != "" })
+	}
+	said := d.chatter(id, 2*kills)
+	for i := range kills {
+		d.pause(0, 400*time.Millisecond)
+		d.kill()
+		if i == kills/2 {
+			late := []*follower{d.follow("log beside the server", log...), d.follow("tail beside the server", tail...)}
+			for _, f := range late {
+				d.until(f.name+" begins", func() bool { return f.printed() != "" })
+			}
+			logs, tails = append(logs, late[0]), append(tails, late[1])
+		}
+		d.start()
+	}
+	<-said
+	if err := os.WriteFile(filepath.Join(d.work, "stop"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+
+	for _, f := range logs {
+		f.ends(0)
+	}
+	d.rest(id)
+	whole := d.output("task", "log", string(task))
+	lines := unbroken(t, whole)
+	for _, f := range logs {
+		differ(t, f.name, f.printed(), whole)
+	}
+	list := []string{"event", "list", string(id), "-o", "jsonl"}
+	asked, stored := d.output(append(socket, list...)...), d.output(list...) // who asks a server sees no fences
+	events := strings.Count(asked, "\n")
+	gapless(t, asked)
+	for _, f := range tails {
+		d.until(f.name+" has the end", func() bool { return strings.Count(f.printed(), "\n") >= events })
+		if err := f.cmd.Process.Signal(os.Interrupt); err != nil {
+			t.Error(err)
+		}
+		f.ends(130)
+	}
+	for i, want := range []string{asked, asked, stored} {
+		differ(t, tails[i].name, tails[i].printed(), want)
+	}
+	t.Logf("%d kills, %d lines, %d events, %d followers; the slowest start took %s", kills, lines, events, len(logs)+len(tails), d.slowest)
+}
+
+// chatter sends n messages, now and then, also while nobody answers. The channel is closed after the last.
+func (d *doorway) chatter(id perdure.SessionID, n int) <-chan struct{} {
+	said := make(chan struct{})
+	go func() {
+		defer close(said)
+		for i := range n {
+			if r, _ := d.insist(say(id, fmt.Sprintf("say-%d", i), fmt.Sprintf("message %d", i))); r.status != http.StatusAccepted {
+				d.t.Errorf("message %d: %d %s", i, r.status, r.body)
+			}
+			d.pause(0, 200*time.Millisecond)
+		}
+	}()
+	return said
+}
+
+// unbroken wants a log without a hole or a repetition, and returns the number of its lines.
+func unbroken(t *testing.T, whole string) int {
+	t.Helper()
+	lines := strings.SplitAfter(whole, "\n")
+	for i := range len(lines) / 2 {
+		if lines[2*i] != fmt.Sprintf("line %d\n", i+1) || lines[2*i+1] != fmt.Sprintf("more of %d\n", i+1) {
+			t.Fatalf("the log has a hole or a repetition at %d: %q", i, lines[2*i:2*i+2])
+		}
+	}
+	return len(lines) - 1
+}
+
+// gapless wants a journal without a hole or a repetition.
+func gapless(t *testing.T, journal string) {
+	t.Helper()
+	events := strings.Count(journal, "\n")
+	for i, line := range strings.SplitAfter(journal, "\n")[:events] {
+		if e, err := perdure.DecodeEvent([]byte(strings.TrimSuffix(line, "\n"))); err != nil || e.Seq != int64(i+1) {
+			t.Fatalf("event %d is %d, %v", i+1, e.Seq, err)
+		}
+	}
+}
+
+// differ shows where a text begins to be another one.
+func differ(t *testing.T, name, got, want string) {
+	t.Helper()
+	if got == want {
+		return
+	}
+	at := 0
+	for at < min(len(got), len(want)) && got[at] == want[at] {
+		at++
+	}
+	around := func(s string) string { return s[max(at-80, 0):min(at+160, len(s))] }
+	t.Errorf("%s: %d bytes, want %d; they differ at %d:\n%s\nwant\n%s", name, len(got), len(want), at, around(got), around(want))
+}
