@@ -60,11 +60,7 @@ func serve(ctx context.Context, s cli.Serving) (err error) {
 	if err != nil {
 		return errors.Join(err, closing())
 	}
-	open, err := eng.door.newAPI(api.Config{Token: token, Disclosure: api.Disclosure(s.Disclosure)})
-	if err != nil {
-		return errors.Join(err, closing())
-	}
-	eng.door.add(listener, open)
+	eng.door.add(listener, api.Config{Token: token, Disclosure: api.Disclosure(s.Disclosure)})
 	s.Ready(cli.Served{URL: "http://" + listener.Addr().String(), Socket: eng.door.socket, TokenFile: filepath.Join(s.Dir, tokenFile)})
 	return eng.Run(ctx)
 }
@@ -158,19 +154,24 @@ func newDoor(eng engine.Engine, st store.Store, dir string, log *slog.Logger) *d
 // opening is one listener with what answers on it.
 type opening struct {
 	listener net.Listener
-	api      *api.API
+	api      func() (*api.API, error) // made once, for the first request: until then a start does not wait for it
 	server   *http.Server
 }
 
-// newAPI makes the API of the engine. cfg says who may ask.
-func (d *door) newAPI(cfg api.Config) (*api.API, error) {
+// add serves the API of the engine on a listener, as soon as that runs. cfg says who may ask.
+func (d *door) add(listener net.Listener, cfg api.Config) {
 	cfg.Engine, cfg.Keys, cfg.Log, cfg.Version = d.engine, d.keys, d.log, version().Version
-	return api.New(cfg)
-}
-
-// add serves an API on a listener as soon as the engine runs.
-func (d *door) add(listener net.Listener, a *api.API) {
-	d.open = append(d.open, opening{listener: listener, api: a, server: a.Server()})
+	made := sync.OnceValues(func() (*api.API, error) { return api.New(cfg) })
+	answer := func(w http.ResponseWriter, r *http.Request) {
+		a, err := made()
+		if err != nil {
+			d.log.Error("the API cannot be served", "error", err)
+			http.Error(w, "the API cannot be served", http.StatusInternalServerError)
+			return
+		}
+		a.ServeHTTP(w, r)
+	}
+	d.open = append(d.open, opening{listener: listener, api: made, server: api.NewServer(http.HandlerFunc(answer), d.log)})
 }
 
 // openSocket serves the API on the directory's socket, to its owner only. A directory that can have none is served
@@ -188,12 +189,8 @@ func (d *door) openSocket() error {
 	if err := os.Chmod(path, 0o600); err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	a, err := d.newAPI(api.Config{Local: true})
-	if err != nil {
-		return errors.Join(err, listener.Close())
-	}
 	d.socket = path
-	d.add(listener, a)
+	d.add(listener, api.Config{Local: true})
 	return nil
 }
 
@@ -227,7 +224,9 @@ func (d *door) run(ctx context.Context, fail context.CancelCauseFunc) error {
 	}
 	<-ctx.Done()
 	for _, o := range d.open {
-		o.api.Drain()
+		if a, err := o.api(); err == nil {
+			a.Drain()
+		}
 	}
 	<-d.ended
 	err := d.close()

@@ -3,6 +3,7 @@ package remote_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -145,7 +146,7 @@ func (w *world) start(t *testing.T) {
 	w.stop, w.ended = stop, make(chan error, 1)
 	go func(ended chan error) { ended <- eng.Run(ctx) }(w.ended)
 	listener := w.listen(t)
-	w.server, w.served = w.api.Server(), make(chan error, 1)
+	w.server, w.served = api.NewServer(w.api, slog.New(slog.DiscardHandler)), make(chan error, 1)
 	go func(server *http.Server, served chan error) { served <- server.Serve(listener) }(w.server, w.served)
 }
 

@@ -116,15 +116,15 @@ func (a *API) drains() bool {
 	}
 }
 
-// Server returns an HTTP server for the API with the limits that a server facing strangers needs (S6). The
+// NewServer returns an HTTP server for an API with the limits that a server facing strangers needs (S6). The
 // caller gives it a listener and shuts it down, after Drain.
-func (a *API) Server() *http.Server {
+func NewServer(handler http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
-		Handler:           a,
+		Handler:           handler,
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
-		ErrorLog:          slog.NewLogLogger(a.cfg.Log.Handler(), slog.LevelDebug),
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 }
 

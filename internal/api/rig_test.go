@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -96,7 +97,7 @@ func (r *rig) startAPI() {
 	}
 	r.api = a
 	r.server = httptest.NewUnstartedServer(a)
-	r.server.Config = a.Server()
+	r.server.Config = api.NewServer(a, slog.New(slog.DiscardHandler))
 	r.server.Start()
 }
 
