@@ -72,20 +72,20 @@ func TestS18OtherForms(t *testing.T) {
 	t.Parallel()
 	const key = "local-canary+of/this=test&co"
 	for said, want := range map[string]string{
-		"a " + url.QueryEscape(key) + " b":                              "a *** b",
-		"a " + url.PathEscape(key) + " b":                               "a *** b",
-		"a " + strings.ToLower(url.QueryEscape(key)) + " b":             "a *** b",
-		`a local-canary\u002bof\/this\u003Dtest\u0026co b`:              "a *** b",
-		"a local-canary&#43;of/this&#x3d;test&amp;co b":                 "a *** b",
-		"a " + strings.ToUpper(hex.EncodeToString([]byte(key))) + " b":  "a *** b",
-		"a " + base64.StdEncoding.EncodeToString([]byte(key)) + " b":    "a ***w== b",
-		"a " + base64.RawURLEncoding.EncodeToString([]byte(key)) + " b": "a ***w b",
+		"a " + url.QueryEscape(key) + " b":                              "a <redacted> b",
+		"a " + url.PathEscape(key) + " b":                               "a <redacted> b",
+		"a " + strings.ToLower(url.QueryEscape(key)) + " b":             "a <redacted> b",
+		`a local-canary\u002bof\/this\u003Dtest\u0026co b`:              "a <redacted> b",
+		"a local-canary&#43;of/this&#x3d;test&amp;co b":                 "a <redacted> b",
+		"a " + strings.ToUpper(hex.EncodeToString([]byte(key))) + " b":  "a <redacted> b",
+		"a " + base64.StdEncoding.EncodeToString([]byte(key)) + " b":    "a <redacted>w== b",
+		"a " + base64.RawURLEncoding.EncodeToString([]byte(key)) + " b": "a <redacted>w b",
 	} {
 		if got := told(t, key, said); got != want {
 			t.Errorf("%s: got %q, want %q", said, got, want)
 		}
 	}
-	if got, want := told(t, "on", "no model monk for key on: on, upon"), "no model monk for key ***: ***, upon"; got != want {
+	if got, want := told(t, "on", "no model monk for key on: on, upon"), "no model monk for key <redacted>: <redacted>, upon"; got != want {
 		t.Errorf("a key that is a word: got %q, want %q", got, want)
 	}
 }

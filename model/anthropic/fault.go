@@ -14,6 +14,7 @@ import (
 	sdk "github.com/anthropics/anthropic-sdk-go"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/redact"
 	"github.com/perdure/perdure/model"
 )
 
@@ -63,9 +64,9 @@ func (m *Model) fault(ctx context.Context, err error) error {
 		}
 		return m.refused(r)
 	case errors.As(err, &denied) && denied.Code != perdure.EgressTransport:
-		return &model.Error{Code: model.Misconfigured, Text: m.words(denied.Error()), Err: m.maskedCause(err)}
+		return &model.Error{Code: model.Misconfigured, Text: m.words(denied.Error()), Err: m.secret.MaskError(err)}
 	}
-	return &model.Error{Code: model.Unavailable, Text: m.words(err.Error()), Err: m.maskedCause(err)}
+	return &model.Error{Code: model.Unavailable, Text: m.words(err.Error()), Err: m.secret.MaskError(err)}
 }
 
 // refused makes the error of a refusal.
@@ -147,8 +148,8 @@ var anyKey = regexp.MustCompile(`sk-ant-[A-Za-z0-9_-]+`)
 // words makes what somebody else wrote fit for an error: on one line, without a key, and cut. The key goes first, so
 // that no cut leaves a part of it.
 func (m *Model) words(text string) string {
-	text = m.masked(text)
-	text = anyKey.ReplaceAllString(text, "***")
+	text = m.secret.Mask(text)
+	text = anyKey.ReplaceAllLiteralString(text, redact.Mark)
 	text = strings.Join(strings.Fields(valid(text)), " ")
 	if len(text) <= maxWords {
 		return text

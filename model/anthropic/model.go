@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
-	"regexp"
 
 	sdk "github.com/anthropics/anthropic-sdk-go"
 	"github.com/anthropics/anthropic-sdk-go/option"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/redact"
 	"github.com/perdure/perdure/model"
 )
 
@@ -31,7 +31,7 @@ type Config struct {
 // Model asks the Anthropic Messages API. It is made by New, never changes, and is safe for concurrent use.
 type Model struct {
 	cfg      Config         // complete
-	secret   *regexp.Regexp // finds the key; nil: there is none
+	secret   *redact.Secret // finds the key; nil: there is none
 	messages sdk.MessageService
 }
 
@@ -43,7 +43,7 @@ func New(cfg Config) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	secret, err := secretOf(cfg.Key)
+	secret, err := redact.NewSecret(cfg.Key)
 	if err != nil {
 		return nil, fmt.Errorf("%w Key: it is far too long to be one", perdure.Invalid)
 	}

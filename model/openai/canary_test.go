@@ -75,19 +75,19 @@ func TestS18OtherForms(t *testing.T) {
 	t.Parallel()
 	const key = "sk-canary+of/this=test&co"
 	for said, want := range map[string]string{
-		"a " + url.QueryEscape(key) + " b":                                             "a [key] b",
-		"a " + url.PathEscape(key) + " b":                                              "a [key] b",
-		"a " + strings.ToLower(url.QueryEscape(key)) + " b":                            "a [key] b",
-		"a sk-canary%2Bof/this%3Dtest%26co b":                                          "a [key] b", // only some of it is escaped
-		`a sk-canary\u002bof\/this\u003Dtest\u0026co b`:                                "a [key] b",
-		"a sk-canary&#43;of/this&#x3d;test&amp;co b":                                   "a [key] b",
-		"a " + hex.EncodeToString([]byte(key)) + " b":                                  "a [key] b",
-		"a " + strings.ToUpper(hex.EncodeToString([]byte(key))) + " b":                 "a [key] b",
-		"a " + base64.StdEncoding.EncodeToString([]byte(key)) + " b":                   "a [key]w== b",
-		"a " + base64.RawURLEncoding.EncodeToString([]byte(key)) + " b":                "a [key]w b",
-		"a " + base64.StdEncoding.EncodeToString([]byte("Bearer "+key+" once")) + " b": "a QmVhcmVyIH[key]8gb25jZQ== b",
-		"a " + base64.URLEncoding.EncodeToString([]byte("me:"+key)) + " b":             "a bWU6[key]w== b",
-		"a " + base64.URLEncoding.EncodeToString([]byte("me: "+key)) + " b":            "a bWU6IH[key]8= b",
+		"a " + url.QueryEscape(key) + " b":                                             "a <redacted> b",
+		"a " + url.PathEscape(key) + " b":                                              "a <redacted> b",
+		"a " + strings.ToLower(url.QueryEscape(key)) + " b":                            "a <redacted> b",
+		"a sk-canary%2Bof/this%3Dtest%26co b":                                          "a <redacted> b", // only some of it is escaped
+		`a sk-canary\u002bof\/this\u003Dtest\u0026co b`:                                "a <redacted> b",
+		"a sk-canary&#43;of/this&#x3d;test&amp;co b":                                   "a <redacted> b",
+		"a " + hex.EncodeToString([]byte(key)) + " b":                                  "a <redacted> b",
+		"a " + strings.ToUpper(hex.EncodeToString([]byte(key))) + " b":                 "a <redacted> b",
+		"a " + base64.StdEncoding.EncodeToString([]byte(key)) + " b":                   "a <redacted>w== b",
+		"a " + base64.RawURLEncoding.EncodeToString([]byte(key)) + " b":                "a <redacted>w b",
+		"a " + base64.StdEncoding.EncodeToString([]byte("Bearer "+key+" once")) + " b": "a QmVhcmVyIH<redacted>8gb25jZQ== b",
+		"a " + base64.URLEncoding.EncodeToString([]byte("me:"+key)) + " b":             "a bWU6<redacted>w== b",
+		"a " + base64.URLEncoding.EncodeToString([]byte("me: "+key)) + " b":            "a bWU6IH<redacted>8= b",
 	} {
 		text, err := json.Marshal(said)
 		if err != nil {
@@ -105,7 +105,7 @@ func TestShortKey(t *testing.T) {
 	t.Parallel()
 	told := ask(t, serve(t, answering(400, nil, `{"error":{"message":"no model monk for key on: on, upon, con"}}`), openai.Config{Name: "m", Key: "on"}))
 
-	if want := "no model monk for key [key]: [key], upon, con"; told.Text != want {
+	if want := "no model monk for key <redacted>: <redacted>, upon, con"; told.Text != want {
 		t.Errorf("got %q, want %q", told.Text, want)
 	}
 }

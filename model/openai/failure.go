@@ -236,3 +236,11 @@ func cutText(text string) string {
 	}
 	return text[:end] + " …"
 }
+
+// mask takes the key out of an error, makes its text one line, and cuts it. The key goes first, so that no cut leaves a
+// part of it.
+func (m *Model) mask(e *model.Error) *model.Error {
+	e.Text = cutText(strings.Join(strings.Fields(m.secret.Mask(strings.ToValidUTF8(e.Text, "\uFFFD"))), " "))
+	e.Err = m.secret.MaskError(e.Err)
+	return e
+}

@@ -53,7 +53,7 @@ func TestFailures(t *testing.T) {
 		{"OpenAI: name of a tool", 400, `{"error":{"message":"Invalid 'tools[0].function.name': string does not match pattern.","type":"invalid_request_error","param":"tools[0].function.name","code":"invalid_value"}}`, model.BadToolSchema, "pattern"},
 		{"Ollama: no tools", 400, `{"error":{"message":"registry.ollama.ai/library/x does not support tools","type":"api_error","param":null,"code":null}}`, model.Misconfigured, "support tools"},
 		{"stream_options", 400, `{"error":{"message":"Unrecognized request argument supplied: stream_options","type":"invalid_request_error","param":null,"code":null}}`, model.Misconfigured, "NoUsage"},
-		{"OpenAI: key", 401, `{"error":{"message":"Incorrect API key provided: sk-secret.","type":"invalid_request_error","param":null,"code":"invalid_api_key"}}`, model.Misconfigured, "provided: [key]."},
+		{"OpenAI: key", 401, `{"error":{"message":"Incorrect API key provided: sk-secret.","type":"invalid_request_error","param":null,"code":"invalid_api_key"}}`, model.Misconfigured, "provided: <redacted>."},
 		{"OpenAI: country", 403, `{"error":{"message":"Country, region, or territory not supported","type":"request_forbidden","code":"unsupported_country_region_territory"}}`, model.Misconfigured, "Country"},
 		{"OpenAI: model that the project may not use", 403, `{"error":{"message":"Project x does not have access to model y","type":"invalid_request_error","code":"model_not_found"}}`, model.NoModel, "access"},
 		{"DeepSeek: balance", 402, `{"error":{"message":"Insufficient Balance","type":"unknown_error","param":null,"code":"invalid_request_error"}}`, model.QuotaExhausted, "Insufficient Balance"},

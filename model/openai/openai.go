@@ -6,12 +6,12 @@ import (
 	"iter"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/egress"
+	"github.com/perdure/perdure/internal/redact"
 	"github.com/perdure/perdure/model"
 )
 
@@ -32,7 +32,7 @@ type Model struct {
 	cfg      Config
 	endpoint string
 	limit    string         // the name of the field that limits an answer
-	secret   *regexp.Regexp // finds the key; nil: there is none
+	secret   *redact.Secret // finds the key; nil: there is none
 	client   http.Client
 }
 
@@ -62,7 +62,7 @@ func New(cfg Config) (*Model, error) {
 			return nil, fmt.Errorf("%w BaseURL: %w", perdure.Invalid, err)
 		}
 	}
-	secret, err := secretOf(cfg.Key)
+	secret, err := redact.NewSecret(cfg.Key)
 	if err != nil {
 		return nil, fmt.Errorf("%w Key: it is far too long to be one", perdure.Invalid)
 	}
