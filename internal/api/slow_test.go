@@ -1,0 +1,118 @@
+package api_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/api"
+	"github.com/perdure/perdure/store/memory"
+)
+
+// TestSlowIsTold: a client that takes what it is sent, but too slowly, is told so and cut (ST5); one that is a
+// little faster is not. The connection is a pipe without buffers under a fake clock, so that it is the client alone
+// who is slow.
+func TestSlowIsTold(t *testing.T) {
+	t.Parallel()
+	for pause, told := range map[time.Duration]bool{4 * time.Second: false, 6 * time.Second: true} { // half of the deadline lies between
+		t.Run(pause.String(), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				got := readSlowly(t, pause)
+
+				want := "event: session.idled\n" // the last of the journal
+				if told {
+					want = "event: slow\ndata: {}\n\n"
+				}
+				if !strings.HasSuffix(got, want) {
+					t.Errorf("the end is %q, want %q", got[max(0, len(got)-120):], want)
+				}
+			})
+		})
+	}
+}
+
+// readSlowly follows a session's events and pauses once, in the middle of them. It reads up to the last event, or to the
+// end of the stream.
+func readSlowly(t *testing.T, pause time.Duration) string {
+	t.Helper()
+	r := &rig{t: t, store: memory.New(memory.Config{}), gate: make(chan struct{}), in: make(chan string, 100)}
+	r.startEngine()
+	defer func() { r.stop(); r.store.Close() }()
+	s, err := r.eng.NewSession(t.Context(), perdure.Agent{})
+	if err == nil {
+		err = r.eng.Send(t.Context(), s.ID, perdure.Text("hi"))
+	}
+	if err == nil {
+		err = r.eng.WaitIdle(t.Context(), s.ID)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := api.New(api.Config{Engine: r.eng, Local: true, WriteTimeout: 10 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	here, there := net.Pipe()
+	server := api.NewServer(a, slog.New(slog.DiscardHandler))
+	line := &oneConn{conn: there, closed: make(chan struct{})}
+	served := make(chan struct{})
+	go func() { _ = server.Serve(line); close(served) }() // it ends with ErrServerClosed
+	defer func() { here.Close(); server.Close(); <-served }()
+
+	fmt.Fprintf(here, "GET /v1/sessions/%s/events?after=0 HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n", s.ID)
+	res, err := http.ReadResponse(bufio.NewReaderSize(here, 16), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin := make([]byte, 200)
+	if _, err := io.ReadFull(res.Body, begin); err != nil {
+		t.Fatal(err)
+	}
+	<-time.After(pause)
+	got, lines := string(begin), bufio.NewReader(res.Body)
+	for {
+		line, err := lines.ReadString('\n')
+		got += line
+		if err == io.EOF || line == "event: session.idled\n" {
+			return got
+		}
+		if err != nil {
+			t.Fatalf("after %q: %v", got, err)
+		}
+	}
+}
+
+// oneConn is a listener with one connection.
+type oneConn struct {
+	conn   net.Conn // nil: it was accepted
+	closed chan struct{}
+}
+
+func (l *oneConn) Accept() (net.Conn, error) {
+	if conn := l.conn; conn != nil {
+		l.conn = nil
+		return conn, nil
+	}
+	<-l.closed
+	return nil, net.ErrClosed
+}
+
+func (l *oneConn) Close() error {
+	select {
+	case <-l.closed:
+	default:
+		close(l.closed)
+	}
+	return nil
+}
+
+func (l *oneConn) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "unix"} }
