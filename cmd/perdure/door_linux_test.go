@@ -215,6 +215,7 @@ func (d *doorway) get(path string) reply {
 		}
 		if err != nil {
 			d.broken.Add(1)
+			d.t.Logf("GET %s: %v", path, err)
 		}
 		d.pause(20*time.Millisecond, 20*time.Millisecond)
 	}

@@ -1,0 +1,192 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/perdure/perdure/engine"
+	"github.com/perdure/perdure/internal/api"
+	"github.com/perdure/perdure/store"
+)
+
+// closeTimeout is how long requests in work may take when a server has stopped.
+const closeTimeout = 5 * time.Second
+
+// door answers requests for an engine, on listeners, while the engine runs.
+type door struct {
+	engine engine.Engine
+	ended  chan struct{} // closed when the engine's Run has returned
+	dir    string
+	keys   *keys
+	log    *slog.Logger
+	socket string // path; empty: there is none
+	open   []opening
+}
+
+func newDoor(eng engine.Engine, st store.Store, dir string, log *slog.Logger) *door {
+	return &door{engine: eng, ended: make(chan struct{}), dir: dir, keys: &keys{store: st, log: log}, log: log}
+}
+
+// opening is one listener with what answers on it.
+type opening struct {
+	listener net.Listener
+	api      func() (*api.API, error) // made once, for the first request: until then a start does not wait for it
+	server   *http.Server
+	guests   *guests
+}
+
+// add serves the API of the engine on a listener, as soon as that runs. cfg says who may ask.
+func (d *door) add(listener net.Listener, cfg api.Config) {
+	cfg.Engine, cfg.Keys, cfg.Log, cfg.Version = d.engine, d.keys, d.log, version().Version
+	made := sync.OnceValues(func() (*api.API, error) { return api.New(cfg) })
+	answer := func(w http.ResponseWriter, r *http.Request) {
+		a, err := made()
+		if err != nil {
+			d.log.Error("the API cannot be served", "error", err)
+			http.Error(w, "the API cannot be served", http.StatusInternalServerError)
+			return
+		}
+		a.ServeHTTP(w, r)
+	}
+	o := opening{listener: listener, api: made, server: api.NewServer(http.HandlerFunc(answer), d.log), guests: &guests{gone: make(chan struct{})}}
+	o.server.ConnState = o.guests.note
+	d.open = append(d.open, o)
+}
+
+// openSocket serves the API on the directory's socket, to its owner only. A directory that can have none is served
+// without: other commands then read the store, and those that write wait until it is free.
+func (d *door) openSocket() error {
+	path := filepath.Join(d.dir, socketFile)
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) { // nobody holds it: we hold the directory
+		return err
+	}
+	listener, err := net.Listen("unix", path)
+	if err != nil {
+		d.log.Warn("the data directory has no socket: other commands cannot ask this process", "error", err)
+		return nil
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	d.socket = path
+	d.add(listener, api.Config{Local: true})
+	return nil
+}
+
+// carry runs the engine and answers requests for it, until ctx ends, and returns when both have ended.
+func (d *door) carry(ctx context.Context, run func(context.Context) error) error {
+	work, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	var group sync.WaitGroup
+	var served, pruned error
+	group.Go(func() { served = d.run(work, stop) })
+	group.Go(func() { pruned = d.keys.Run(work) })
+	err := run(work)
+	close(d.ended)
+	stop(nil)
+	group.Wait()
+	return errors.Join(err, served, pruned)
+}
+
+// run serves until ctx ends. Then writes are refused and streams are told, while the engine lets its work settle;
+// when that has ended, so do the servers. A listener that fails ends everything by fail.
+func (d *door) run(ctx context.Context, fail context.CancelCauseFunc) error {
+	var group sync.WaitGroup
+	failures := make([]error, len(d.open))
+	for i, o := range d.open {
+		group.Go(func() {
+			if err := ignoreClosed(o.server.Serve(o.listener)); err != nil {
+				failures[i] = fmt.Errorf("serve %s: %w", o.listener.Addr(), err)
+				fail(failures[i])
+			}
+		})
+	}
+	<-ctx.Done()
+	for _, o := range d.open {
+		if a, err := o.api(); err == nil {
+			a.Drain()
+		}
+		o.server.SetKeepAlivesEnabled(false) // whoever comes again finds the next server
+	}
+	<-d.ended
+	closed := d.closeListeners()
+	group.Wait() // now all whom they accepted are counted
+	return errors.Join(append(failures, closed, d.close())...)
+}
+
+// closeListeners lets nobody in any more. On a socket that was handed over, the next server finds who comes now.
+func (d *door) closeListeners() error {
+	var errs []error
+	for _, o := range d.open {
+		errs = append(errs, ignoreClosed(o.listener.Close()))
+	}
+	return errors.Join(errs...)
+}
+
+// close ends the servers. Whoever was accepted has a moment to ask and is answered; then the connections are closed.
+// Server.Shutdown would drop those whose request it has not read yet.
+func (d *door) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	errs := []error{d.closeListeners()}
+	for _, o := range d.open {
+		o.guests.wait(ctx)
+		errs = append(errs, ignoreClosed(o.server.Close()))
+	}
+	d.open = nil
+	return errors.Join(errs...)
+}
+
+// guests counts the connections of a server. It is safe for concurrent use.
+type guests struct {
+	mu   sync.Mutex
+	open int           // guarded by mu
+	gone chan struct{} // guarded by mu; closed and replaced when a connection ends
+}
+
+// note is the ConnState of a server.
+func (g *guests) note(_ net.Conn, state http.ConnState) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch state {
+	case http.StateNew:
+		g.open++
+	case http.StateClosed, http.StateHijacked:
+		g.open--
+		close(g.gone)
+		g.gone = make(chan struct{})
+	}
+}
+
+// wait returns when no connection is open, or with ctx.
+func (g *guests) wait(ctx context.Context) {
+	for {
+		g.mu.Lock()
+		open, gone := g.open, g.gone
+		g.mu.Unlock()
+		if open == 0 {
+			return
+		}
+		select {
+		case <-gone:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func ignoreClosed(err error) error {
+	if errors.Is(err, http.ErrServerClosed) || errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
