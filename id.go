@@ -23,6 +23,7 @@ type (
 	TaskMessageID string // tmsg_…, v7
 	WorkerID      string // worker_…, v7: one process
 	RequestID     string // req_…: an input request of a task
+	ApprovalID    string // appr_…: one question to a person whether a call may run
 )
 
 // CallID names one tool invocation within its session. It comes from the model and is kept as it is (N7).
@@ -76,6 +77,9 @@ func (WorkerID) Prefix() string { return "worker" }
 
 // Prefix returns "req".
 func (RequestID) Prefix() string { return "req" }
+
+// Prefix returns "appr".
+func (ApprovalID) Prefix() string { return "appr" }
 
 // ParseID reads the public form of an identifier. Upper case, dashes, another prefix or another
 // length are Invalid; the UUID's version is not checked (N1).

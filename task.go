@@ -88,6 +88,24 @@ type InputRequest struct {
 	Expected json.RawMessage `json:"expected,omitempty"` // schema of the answer
 }
 
+// The directions of a task's messages (TK11).
+const (
+	Inbound  = "inbound"  // session to task
+	Outbound = "outbound" // task to session
+)
+
+// TaskMessage is a word between a session and its task (TK11).
+type TaskMessage struct {
+	ID        TaskMessageID   `json:"id"`
+	Task      TaskID          `json:"task_id"`
+	Direction string          `json:"direction"` // Inbound or Outbound
+	Text      string          `json:"text,omitempty"`
+	Data      json.RawMessage `json:"data,omitempty"`
+	InReplyTo RequestID       `json:"in_reply_to,omitempty"`
+	By        string          `json:"by,omitempty"` // who sent it
+	CreatedAt time.Time       `json:"created_at"`
+}
+
 // Artifact names something that a task left behind.
 type Artifact struct {
 	Name string `json:"name"`
@@ -141,6 +159,7 @@ type Task struct {
 	Progress     *Progress     `json:"progress,omitempty"`
 	InputRequest *InputRequest `json:"input_request,omitempty"`
 	LogBytes     int64         `json:"log_bytes"`
+	Tail         string        `json:"tail,omitempty"` // the last 2,048 characters of output (BG12)
 
 	Summary    string     `json:"summary,omitempty"`
 	ResultPath string     `json:"result_path,omitempty"`

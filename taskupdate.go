@@ -15,6 +15,7 @@ type TaskUpdate struct {
 	Progress     *Progress     //
 	InputRequest *InputRequest // puts the task into awaiting_input
 	LogBytes     int64         // only ever grows
+	Tail         string        // of the output
 	Summary      string        //
 	ResultPath   string        //
 	LogPath      string        //
@@ -171,6 +172,7 @@ func (t *Task) copyFields(u TaskUpdate) {
 		t.Progress = u.Progress
 	}
 	t.LogBytes = max(t.LogBytes, u.LogBytes)
+	t.Tail = orString(u.Tail, t.Tail)
 	t.Summary = orString(u.Summary, t.Summary)
 	t.ResultPath = orString(u.ResultPath, t.ResultPath)
 	t.LogPath = orString(u.LogPath, t.LogPath)

@@ -16,6 +16,8 @@ type Env struct {
 	Registry *Registry // the session's own tools
 	Files    Files
 	Tasks    Tasks
+	Mail     Mail
+	Dialog   Dialog
 	Egress   Egress
 
 	Network  perdure.NetworkList // merged; handed on with every request that leaves
@@ -58,6 +60,45 @@ type Tasks interface {
 	Wait(ctx context.Context, w Wait) ([]perdure.Task, error)
 	// Log returns output from byte offset on, at most max bytes; a negative offset counts from the end.
 	Log(ctx context.Context, id string, offset int64, max int) (LogPage, error)
+}
+
+// Mail is words to the session's own tasks.
+type Mail interface {
+	// Send hands a message to a task, by task id or run id, and returns its id. With InReplyTo it answers the
+	// task's question, which then goes on (TK12). NotFound: unknown or foreign. Conflict: the task has ended, or the
+	// question was answered. Invalid: the answer is not what was asked for; the question stays.
+	Send(ctx context.Context, id string, m perdure.TaskMessage) (perdure.TaskMessageID, error)
+}
+
+// Dialog is how running work talks with those who follow it. Talking makes a foreground call a task: it leaves its
+// turn, since nobody can be kept waiting for a person.
+type Dialog interface {
+	// Ask puts a question and blocks until it is answered. The work holds no place meanwhile, and its clocks stand
+	// still (TK15). The nth question of a task is the same question in every attempt: one that was answered before is
+	// answered at once. The error is a perdure.Cause when the work is to end, or perdure.Conflict when nobody can
+	// be asked here.
+	Ask(ctx context.Context, q Question) (Reply, error)
+	// Tell sends a message to the session.
+	Tell(ctx context.Context, m perdure.TaskMessage) error
+	// Inbox returns up to limit messages to this work after one, oldest first; 0 means all. It waits until there is
+	// one, or until ctx ends: then there is none (TK13).
+	Inbox(ctx context.Context, after perdure.TaskMessageID, limit int) ([]perdure.TaskMessage, error)
+}
+
+// Question is what work asks a person or the model.
+type Question struct {
+	Prompt      string
+	Expected    []byte               // JSON Schema of the answer; empty: any
+	Permissions []perdure.Permission // set: this is a question for an approval (AP10)
+	Expires     time.Duration        // of an approval; 0: never
+}
+
+// Reply is the answer to a question.
+type Reply struct {
+	Text     string
+	Data     []byte // JSON; empty: text only
+	Approved bool   // of an approval
+	By       string // who answered
 }
 
 // Spawn asks for a background run.

@@ -73,7 +73,7 @@ type Engine struct {
 	cfg     Config
 	worker  store.Worker
 	effects *effect.Effects
-	lanes   *dispatch.Dispatcher
+	lanes   *dispatch.Runner
 	freed   chan struct{} // capacity 1: places may be free
 	emptied chan struct{} // closed when the lanes are empty for good
 
@@ -107,10 +107,10 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 		drivers: map[perdure.SessionID]*driver{}, woken: map[perdure.SessionID]struct{}{},
 	}
 	e.worker = store.Worker{ID: effect.NewID[perdure.WorkerID](), Host: hostname(), BootID: bootID(), PID: os.Getpid()}
-	e.lanes = dispatch.New(context.WithoutCancel(ctx), dispatch.Config{Grace: cfg.Grace, Log: cfg.Log})
+	e.lanes = dispatch.NewRunner(context.WithoutCancel(ctx), dispatch.Config{Grace: cfg.Grace, Log: cfg.Log})
 	var err error
 	e.effects, err = effect.New(effect.Config{
-		Store: cfg.Store, Model: cfg.Model, Tools: cfg.Tools, Dispatcher: e.lanes, Worker: e.worker.ID, Files: cfg.Files, Egress: cfg.Egress,
+		Store: cfg.Store, Model: cfg.Model, Tools: cfg.Tools, Runner: e.lanes, Worker: e.worker.ID, Files: cfg.Files, Egress: cfg.Egress,
 		MaxExecutions: cfg.MaxExecutions, NoProgress: cfg.NoProgress, ModelAttempts: cfg.ModelAttempts,
 		PerSession: cfg.PerSession, PerProcess: cfg.PerProcess, QueueLength: cfg.QueueLength, Overflow: cfg.Overflow, DeferAbove: cfg.DeferAbove,
 		Log: cfg.Log, Wake: e.wake, Freed: e.placeFreed,

@@ -76,7 +76,7 @@ func (e *Effects) execute(run CallRun, row perdure.Call, t tool.Tool, how func(c
 	if killer, ok := t.(tool.Killer); ok {
 		work.Kill = func(force bool) { killer.Kill(call, force) }
 	}
-	return e.cfg.Dispatcher.Start(work)
+	return e.cfg.Runner.Start(work)
 }
 
 // leftAsItIs reports work that did not come to its own end before the runtime stopped. A real result that

@@ -32,7 +32,7 @@ func (e *Effects) CancelTask(ctx context.Context, id perdure.TaskID, wish Cancel
 	}
 	receipt := perdure.CancelReceipt{RequestedAt: task.CancelRequestedAt}
 	e.starting.cancel(id) // first: work that begins right now sees it, and work that has begun is found
-	if e.cfg.Dispatcher.Cancel(string(id), perdure.CauseCanceled) {
+	if e.cfg.Runner.Cancel(string(id), perdure.CauseCanceled) {
 		receipt.SignalledAt = task.UpdatedAt
 	}
 	e.cfg.Wake(task.Session)
@@ -78,6 +78,6 @@ func (e *Effects) receiptOf(ctx context.Context, task perdure.Task, receipt perd
 // Beat keeps the worker's lease and ends what the store says is canceled or lost (LG19, TK8).
 func (e *Effects) Beat(beat store.Beat) {
 	for _, id := range beat.Canceled {
-		e.cfg.Dispatcher.Cancel(string(id), perdure.CauseCanceled)
+		e.cfg.Runner.Cancel(string(id), perdure.CauseCanceled)
 	}
 }

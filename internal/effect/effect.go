@@ -33,13 +33,13 @@ const (
 	OverflowReject Overflow = "reject"
 )
 
-// Config is what carrying out commands needs. Store, Model, Tools, Dispatcher and Worker are required.
+// Config is what carrying out commands needs. Store, Model, Tools, Runner and Worker are required.
 type Config struct {
-	Store      store.Store
-	Model      model.Model
-	Tools      *tool.Registry
-	Dispatcher *dispatch.Dispatcher
-	Worker     perdure.WorkerID
+	Store  store.Store
+	Model  model.Model
+	Tools  *tool.Registry
+	Runner *dispatch.Runner
+	Worker perdure.WorkerID
 	// Files opens the files of a session, once as the model sees them and once as the runtime writes them.
 	// nil: the store's own files.
 	Files func(session perdure.SessionID) (model, runtime tool.Files)
@@ -82,7 +82,7 @@ func (e *Effects) Wait() { e.group.Wait() }
 
 // New checks the configuration and fills in the defaults.
 func New(cfg Config) (*Effects, error) {
-	if cfg.Store == nil || cfg.Model == nil || cfg.Tools == nil || cfg.Dispatcher == nil || cfg.Worker == "" {
+	if cfg.Store == nil || cfg.Model == nil || cfg.Tools == nil || cfg.Runner == nil || cfg.Worker == "" {
 		return nil, fmt.Errorf("%w configuration: store, model, tools, dispatcher and worker are required", perdure.Invalid)
 	}
 	cfg.MaxExecutions = capOf(cfg.MaxExecutions, perdure.DefaultMaxExecutions)

@@ -122,7 +122,7 @@ func (e *Effects) place(tx store.Reader, session perdure.SessionID) (free bool, 
 	}
 	ofSession, ofProcess := 0, 0
 	if e.cfg.PerSession > 0 || e.cfg.PerProcess > 0 { // counting them takes time where they are many
-		ofSession, ofProcess = e.cfg.Dispatcher.Places(session)
+		ofSession, ofProcess = e.cfg.Runner.Places(session)
 	}
 	sessionFull := e.cfg.PerSession > 0 && max(running, ofSession) >= e.cfg.PerSession
 	processFull := e.cfg.PerProcess > 0 && ofProcess >= e.cfg.PerProcess

@@ -75,7 +75,7 @@ func (e *Effects) endTask(ctx context.Context, t perdure.Task, row perdure.Call,
 		e.cfg.Log.Warn("a task's end is recorded again", "task", t.ID, "error", err)
 		select {
 		case <-time.After(perdure.RetryDelay(attempt, 0, string(t.ID)) / 10):
-		case <-e.cfg.Dispatcher.Done():
+		case <-e.cfg.Runner.Done():
 			return
 		}
 	}

@@ -90,7 +90,7 @@ func (e *Effects) startIn(tx store.Tx, next perdure.Task) (c claimedTask, err er
 // nextQueued finds the queued run that has the next free place; the zero task if there is none. What is only counted is
 // not decoded, and where nothing can start nothing is read.
 func (e *Effects) nextQueued(ctx context.Context, passed map[perdure.TaskID]bool) (next perdure.Task, err error) {
-	if _, ofProcess := e.cfg.Dispatcher.Places(""); e.cfg.PerProcess > 0 && ofProcess >= e.cfg.PerProcess {
+	if _, ofProcess := e.cfg.Runner.Places(""); e.cfg.PerProcess > 0 && ofProcess >= e.cfg.PerProcess {
 		return next, nil
 	}
 	err = e.cfg.Store.View(ctx, func(r store.Reader) error {
@@ -121,7 +121,7 @@ func (e *Effects) inTurn(queued, running []store.TaskCount) []perdure.SessionID 
 	}
 	var free []perdure.SessionID
 	for _, c := range queued {
-		ofSession, _ := e.cfg.Dispatcher.Places(c.Session)
+		ofSession, _ := e.cfg.Runner.Places(c.Session)
 		load[c.Session] = max(load[c.Session], ofSession)
 		if e.cfg.PerSession == 0 || load[c.Session] < e.cfg.PerSession {
 			free = append(free, c.Session)

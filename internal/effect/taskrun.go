@@ -68,15 +68,15 @@ func (e *Effects) runTask(c claimedTask, start taskStart) {
 // launch starts a task's work. Work of an earlier attempt that has not returned yet is waited for. A cancel
 // that was asked for before the work could be cancelled reaches it now.
 func (e *Effects) launch(work dispatch.Work) {
-	err := e.cfg.Dispatcher.Start(work)
+	err := e.cfg.Runner.Start(work)
 	if errors.Is(err, perdure.Conflict) {
 		e.group.Go(func() {
 			defer e.starting.drop(perdure.TaskID(work.ID))
 			for errors.Is(err, perdure.Conflict) {
 				select {
 				case <-time.After(sinkFlush):
-					err = e.cfg.Dispatcher.Start(work)
-				case <-e.cfg.Dispatcher.Done():
+					err = e.cfg.Runner.Start(work)
+				case <-e.cfg.Runner.Done():
 					return
 				}
 			}
@@ -95,7 +95,7 @@ func (e *Effects) started(id string, err error) {
 		return
 	}
 	if canceled {
-		e.cfg.Dispatcher.Cancel(id, perdure.CauseCanceled)
+		e.cfg.Runner.Cancel(id, perdure.CauseCanceled)
 	}
 }
 

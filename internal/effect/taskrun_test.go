@@ -113,7 +113,7 @@ func TestTakeOverWhoseAnswerWasLost(t *testing.T) {
 	if env := <-entered; env.LogBytes != int64(len("before")+len("attempt 2\n")) { // BG13
 		t.Errorf("the log has %d bytes", env.LogBytes)
 	}
-	e.cfg.Dispatcher.WaitIdle(t.Context())
+	e.cfg.Runner.WaitIdle(t.Context())
 	if len(e.starting.canceled) != 0 {
 		t.Errorf("left behind: %v", e.starting.canceled)
 	}
@@ -184,5 +184,5 @@ func TestCancelBeforeTheStart(t *testing.T) {
 	if cause := <-causes; !errors.Is(cause, perdure.CauseCanceled) {
 		t.Errorf("it ended with %v", cause)
 	}
-	e.cfg.Dispatcher.WaitIdle(t.Context())
+	e.cfg.Runner.WaitIdle(t.Context())
 }

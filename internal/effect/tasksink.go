@@ -129,7 +129,7 @@ func (s *taskSink) close() {
 	for attempt := 1; !s.flush(true); attempt++ {
 		select {
 		case <-time.After(perdure.RetryDelay(attempt, 0, string(s.task.ID)) / 10):
-		case <-s.e.cfg.Dispatcher.Done():
+		case <-s.e.cfg.Runner.Done():
 			return
 		}
 	}
@@ -224,7 +224,7 @@ func (s *taskSink) write(w waiting) error {
 		s.mu.Lock()
 		s.cause = perdure.CauseCanceled
 		s.mu.Unlock()
-		s.e.cfg.Dispatcher.Cancel(string(s.task.ID), perdure.CauseCanceled)
+		s.e.cfg.Runner.Cancel(string(s.task.ID), perdure.CauseCanceled)
 	}
 	return nil
 }
@@ -243,7 +243,7 @@ func beyond(output []segment, n int64) []segment {
 func (s *taskSink) superseded(err error) bool {
 	if errors.Is(err, perdure.Lost) {
 		s.cause = perdure.CauseSuperseded
-		s.e.cfg.Dispatcher.Cancel(string(s.task.ID), perdure.CauseSuperseded)
+		s.e.cfg.Runner.Cancel(string(s.task.ID), perdure.CauseSuperseded)
 		return true
 	}
 	s.e.cfg.Log.Warn("a task's output is written again", "task", s.task.ID, "error", err)

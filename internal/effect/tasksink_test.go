@@ -47,7 +47,7 @@ func TestSinkKeepsOutputOverFaults(t *testing.T) {
 					if err != nil || got != want {
 						t.Errorf("%v; got %d bytes, want %d", err, len(got), len(want))
 					}
-					e.cfg.Dispatcher.Shutdown(context.Background())
+					e.cfg.Runner.Shutdown(context.Background())
 				})
 			})
 		}
@@ -154,7 +154,7 @@ func TestSinkWritesAfterASilence(t *testing.T) {
 		if task, end := read(); end != 19 || task.StateDetail == "too late" {
 			t.Errorf("what came after the end was written: %d bytes, %q", end, task.StateDetail)
 		}
-		sink.e.cfg.Dispatcher.Shutdown(context.Background())
+		sink.e.cfg.Runner.Shutdown(context.Background())
 	})
 }
 
@@ -183,7 +183,7 @@ func TestSinkProgressIsRare(t *testing.T) {
 		if task, _ := read(); *task.Progress.Current != 201 || len(task.Artifacts) != 2 {
 			t.Errorf("got %v and %v", *task.Progress.Current, task.Artifacts)
 		}
-		sink.e.cfg.Dispatcher.Shutdown(context.Background())
+		sink.e.cfg.Runner.Shutdown(context.Background())
 	})
 }
 
@@ -206,6 +206,6 @@ func TestSinkHoldsBackWhatIsTooMuch(t *testing.T) {
 		if _, end := read(); end != 10*(sinkMax/2+1) {
 			t.Errorf("the log has %d bytes", end)
 		}
-		sink.e.cfg.Dispatcher.Shutdown(context.Background())
+		sink.e.cfg.Runner.Shutdown(context.Background())
 	})
 }

@@ -25,7 +25,7 @@ func bed(t *testing.T, change func(*Config), tools ...tool.Tool) (*Effects, perd
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := Config{Store: st, Model: m, Tools: tool.NewRegistry(tools...), Dispatcher: dispatch.New(t.Context(), dispatch.Config{}), Worker: testWorker}
+	cfg := Config{Store: st, Model: m, Tools: tool.NewRegistry(tools...), Runner: dispatch.NewRunner(t.Context(), dispatch.Config{}), Worker: testWorker}
 	if change != nil {
 		change(&cfg)
 	}

@@ -18,7 +18,7 @@ const DefaultGrace = 10 * time.Second
 // DefaultKillWait is the time between a Killer's signal and its force (RC4).
 const DefaultKillWait = 2 * time.Second
 
-// Config says how a Dispatcher stops work. The zero value is usable.
+// Config says how a Runner stops work. The zero value is usable.
 type Config struct {
 	Grace    time.Duration // that work has to stop by itself; 0: DefaultGrace. The fence comes KillWait later
 	KillWait time.Duration // 0: DefaultKillWait
@@ -50,8 +50,8 @@ type End struct {
 	ReturnedAt  time.Time     // zero: it did not
 }
 
-// Dispatcher runs work. It is safe for concurrent use.
-type Dispatcher struct {
+// Runner runs work. It is safe for concurrent use.
+type Runner struct {
 	cfg  Config
 	root context.Context // of all work: never a turn's (TL4, LN9)
 	stop context.CancelCauseFunc
@@ -75,7 +75,7 @@ type run struct {
 }
 
 // New returns a dispatcher whose work lives until Shutdown or until root ends.
-func New(root context.Context, cfg Config) *Dispatcher {
+func NewRunner(root context.Context, cfg Config) *Runner {
 	if cfg.Grace <= 0 {
 		cfg.Grace = DefaultGrace
 	}
@@ -87,12 +87,12 @@ func New(root context.Context, cfg Config) *Dispatcher {
 	}
 	ctx, stop := context.WithCancelCause(context.WithoutCancel(root))
 	context.AfterFunc(root, func() { stop(perdure.CauseShutdown) })
-	return &Dispatcher{cfg: cfg, root: ctx, stop: stop, runs: map[string]*run{}, idle: make(chan struct{})}
+	return &Runner{cfg: cfg, root: ctx, stop: stop, runs: map[string]*run{}, idle: make(chan struct{})}
 }
 
 // Start runs work in a goroutine of its own. Conflict: work with this id runs already. Unavailable: the
 // dispatcher is shut down. The work can be cancelled from the moment Start returns (LN15).
-func (d *Dispatcher) Start(w Work) error {
+func (d *Runner) Start(w Work) error {
 	ctx, cancel := context.WithCancelCause(d.root)
 	r := &run{work: w, cancel: cancel}
 	d.mu.Lock()
@@ -114,7 +114,7 @@ func (d *Dispatcher) Start(w Work) error {
 }
 
 // carry runs the work and tells its end.
-func (d *Dispatcher) carry(ctx context.Context, r *run) {
+func (d *Runner) carry(ctx context.Context, r *run) {
 	result := d.guarded(ctx, r.work)
 	r.mu.Lock()
 	cause, signalled := r.cause, r.signalled
@@ -142,7 +142,7 @@ func (d *Dispatcher) carry(ctx context.Context, r *run) {
 }
 
 // guarded runs the work and turns a panic into an internal error; the stack goes to the log only (TL5, LN16).
-func (d *Dispatcher) guarded(ctx context.Context, w Work) (result tool.Result) {
+func (d *Runner) guarded(ctx context.Context, w Work) (result tool.Result) {
 	defer func() {
 		if p := recover(); p != nil {
 			d.cfg.Log.Error("a tool panicked", "work", w.ID, "session", w.Session, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
@@ -154,7 +154,7 @@ func (d *Dispatcher) guarded(ctx context.Context, w Work) (result tool.Result) {
 }
 
 // Cancel asks work to stop, with a cause, and reports whether it runs. Asking again does nothing.
-func (d *Dispatcher) Cancel(id string, cause perdure.Cause) bool {
+func (d *Runner) Cancel(id string, cause perdure.Cause) bool {
 	d.mu.Lock()
 	r := d.runs[id]
 	d.mu.Unlock()
@@ -167,7 +167,7 @@ func (d *Dispatcher) Cancel(id string, cause perdure.Cause) bool {
 
 // Interrupt cancels the foreground work of a turn and says how much that was. Background work of the same
 // turn is untouched (RC8).
-func (d *Dispatcher) Interrupt(turn perdure.TurnID) int {
+func (d *Runner) Interrupt(turn perdure.TurnID) int {
 	d.mu.Lock()
 	var hit []*run
 	for _, r := range d.runs {
@@ -183,7 +183,7 @@ func (d *Dispatcher) Interrupt(turn perdure.TurnID) int {
 }
 
 // stopRun is the first phase of a cancel; the fence is the second (RC3 to RC6).
-func (d *Dispatcher) stopRun(r *run, cause perdure.Cause) {
+func (d *Runner) stopRun(r *run, cause perdure.Cause) {
 	r.mu.Lock()
 	if r.cause != "" {
 		r.mu.Unlock()
@@ -199,7 +199,7 @@ func (d *Dispatcher) stopRun(r *run, cause perdure.Cause) {
 }
 
 // kill signals a tool that needs more than its context, then forces it (RC4).
-func (d *Dispatcher) kill(r *run) {
+func (d *Runner) kill(r *run) {
 	d.killOnce(r, false)
 	time.AfterFunc(d.cfg.KillWait, func() {
 		if d.Running(r.work.ID) {
@@ -209,7 +209,7 @@ func (d *Dispatcher) kill(r *run) {
 }
 
 // killOnce calls the tool's own Kill; a panic in it stops nothing else.
-func (d *Dispatcher) killOnce(r *run, force bool) {
+func (d *Runner) killOnce(r *run, force bool) {
 	defer func() {
 		if p := recover(); p != nil {
 			d.cfg.Log.Error("a tool panicked while it was killed", "work", r.work.ID, "panic", fmt.Sprint(p))
@@ -219,7 +219,7 @@ func (d *Dispatcher) killOnce(r *run, force bool) {
 }
 
 // fenceRun ends work that did not stop. Its place stays taken until it returns.
-func (d *Dispatcher) fenceRun(r *run) {
+func (d *Runner) fenceRun(r *run) {
 	r.mu.Lock()
 	cause, signalled := r.cause, r.signalled
 	r.mu.Unlock()
@@ -230,10 +230,10 @@ func (d *Dispatcher) fenceRun(r *run) {
 }
 
 // Done is closed when the dispatcher shuts down.
-func (d *Dispatcher) Done() <-chan struct{} { return d.root.Done() }
+func (d *Runner) Done() <-chan struct{} { return d.root.Done() }
 
 // Running reports whether work has not returned yet.
-func (d *Dispatcher) Running(id string) bool {
+func (d *Runner) Running(id string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.runs[id] != nil
@@ -241,7 +241,7 @@ func (d *Dispatcher) Running(id string) bool {
 
 // Places counts the background work that holds a place: of one session, and of the whole process.
 // It is derived from what runs; nothing of a session stays after its last run (BG16).
-func (d *Dispatcher) Places(session perdure.SessionID) (ofSession, ofProcess int) {
+func (d *Runner) Places(session perdure.SessionID) (ofSession, ofProcess int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, r := range d.runs {
@@ -258,7 +258,7 @@ func (d *Dispatcher) Places(session perdure.SessionID) (ofSession, ofProcess int
 
 // Shutdown ends all contexts with CauseShutdown and returns when all work has returned, or with ctx; it
 // says how much was left. Nothing is failed or canceled because the runtime stops (RC11).
-func (d *Dispatcher) Shutdown(ctx context.Context) int {
+func (d *Runner) Shutdown(ctx context.Context) int {
 	d.mu.Lock()
 	d.stop(perdure.CauseShutdown)
 	d.mu.Unlock()
@@ -266,7 +266,7 @@ func (d *Dispatcher) Shutdown(ctx context.Context) int {
 }
 
 // WaitIdle returns when no work runs, or with ctx; it says how much was left.
-func (d *Dispatcher) WaitIdle(ctx context.Context) int {
+func (d *Runner) WaitIdle(ctx context.Context) int {
 	for {
 		d.mu.Lock()
 		left, idle := len(d.runs), d.idle

@@ -16,7 +16,7 @@ import (
 
 // bed is a dispatcher in a bubble, and the ends of its work.
 type bed struct {
-	*dispatch.Dispatcher
+	*dispatch.Runner
 	ends chan dispatch.End // capacity 64: more than any test starts
 	gone atomic.Int32
 }
@@ -25,7 +25,7 @@ type bed struct {
 func inBubble(t *testing.T, law func(t *testing.T, b *bed)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		b := &bed{Dispatcher: dispatch.New(t.Context(), dispatch.Config{}), ends: make(chan dispatch.End, 64)}
+		b := &bed{Runner: dispatch.NewRunner(t.Context(), dispatch.Config{}), ends: make(chan dispatch.End, 64)}
 		law(t, b)
 		b.Shutdown(context.Background())
 	})
@@ -233,7 +233,7 @@ func TestShutdownLeavesNothing(t *testing.T) { // RC11
 func TestCancelAtStarted(t *testing.T) {
 	t.Parallel()
 	const races = 20_000
-	d := dispatch.New(t.Context(), dispatch.Config{})
+	d := dispatch.NewRunner(t.Context(), dispatch.Config{})
 	ends := make(chan dispatch.End, races)
 	for i := range races {
 		id := fmt.Sprint(i)
