@@ -8,10 +8,8 @@ import (
 	"github.com/perdure/perdure"
 )
 
-const (
-	hubPage   = 32    // events that a watcher reads at once
-	hubFrames = 1_024 // ephemeral frames that wait for one watcher; beyond, the oldest goes
-)
+// hubFrames is how many ephemeral frames wait for one watcher; beyond, the oldest goes.
+const hubFrames = 1_024
 
 // Hub is the Watch and Publish of any store whose writers are all in this process. The journal stays in the
 // store: a watcher is only told that it grew, and reads on from its own position. So no event is lost and no
@@ -79,9 +77,9 @@ func (h *Hub) Close() {
 	}
 }
 
-// Watch is Store.Watch. It runs in the caller's goroutine and takes the events from read, which returns up
-// to limit of the session's events after a seq. It ends with the first error of ctx, of read or of fn, and
-// with Unavailable once the hub is closed.
+// Watch is Store.Watch. It runs in the caller's goroutine and takes the session's events from read, which is
+// JournalReader.Events in a View of its own; it asks for one Page at a time, so that is what a watcher whose fn
+// stalls holds. It ends with the first error of ctx, of read or of fn, and with Unavailable once the hub is closed.
 func (h *Hub) Watch(
 	ctx context.Context, session perdure.SessionID, after int64,
 	read func(after int64, limit int) ([]perdure.Event, error), fn func(Frame) error,
@@ -165,12 +163,15 @@ type tail struct {
 	fn      func(Frame) error
 }
 
-// catchUp shows the events from the position to the present end.
+// catchUp shows the events from the position to the present end, which is where a page has none.
 func (t *tail) catchUp(ctx context.Context) error {
 	for {
-		events, err := t.read(t.seq, hubPage)
+		events, err := t.read(t.seq, Page)
 		if err != nil {
 			return fmt.Errorf("watch session %s after %d: %w", t.session, t.seq, err)
+		}
+		if len(events) == 0 {
+			return nil
 		}
 		for i := range events {
 			if ctx.Err() != nil {
@@ -180,9 +181,6 @@ func (t *tail) catchUp(ctx context.Context) error {
 				return err
 			}
 			t.seq = events[i].Seq
-		}
-		if len(events) < hubPage {
-			return nil
 		}
 	}
 }

@@ -18,6 +18,9 @@ var errOnPurpose = errors.New("on purpose")
 type journal int64
 
 func (j *journal) read(after int64, limit int) (events []perdure.Event, err error) {
+	if limit == store.Page {
+		limit = store.PageEvents
+	}
 	for seq := after + 1; seq <= int64(*j) && len(events) < limit; seq++ {
 		events = append(events, perdure.Event{Session: session, Seq: seq})
 	}
@@ -59,7 +62,7 @@ func TestHubKeepsTheNewest1024Frames(t *testing.T) {
 
 func TestHubReadsEveryPage(t *testing.T) {
 	t.Parallel()
-	for _, n := range []journal{0, 1, 255, 256, 257, 512, 1_000} {
+	for _, n := range []journal{0, 1, 31, 32, 33, 64, 1_000} {
 		synctest.Test(t, func(t *testing.T) {
 			seen := journal(0)
 			go store.NewHub().Watch(t.Context(), session, 0, n.read, func(f store.Frame) error {
@@ -76,6 +79,56 @@ func TestHubReadsEveryPage(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestHubHoldsOnePage: a watcher that stalls behind large events holds one or two of them, and reads on when it is let.
+func TestHubHoldsOnePage(t *testing.T) {
+	t.Parallel()
+	for size, held := range map[int]int{store.PageBytes: 1, store.PageBytes - 1: 2} {
+		synctest.Test(t, func(t *testing.T) {
+			const n = 64
+			j, shown, step := &largeJournal{n: n, size: size}, 0, make(chan struct{})
+			go store.NewHub().Watch(t.Context(), session, 0, j.read, func(f store.Frame) error {
+				if shown++; f.Event.Seq != int64(shown) {
+					t.Errorf("got seq %d, want %d", f.Event.Seq, shown)
+				}
+				<-step
+				return nil
+			})
+
+			for i := 1; i <= n; i++ {
+				synctest.Wait() // it stands in fn
+				if shown != i || j.given < i || j.given >= i+held {
+					t.Fatalf("it was shown %d events and given %d, want it to stand at %d and to hold at most %d", shown, j.given, i, held)
+				}
+				step <- struct{}{}
+			}
+
+			synctest.Wait()
+			if j.given != n || j.most != held {
+				t.Errorf("it was given %d events, at most %d at once; want %d and %d", j.given, j.most, n, held)
+			}
+		})
+	}
+}
+
+// largeJournal is a journal of n events of one size, which notes what it gave.
+type largeJournal struct {
+	n, size     int
+	given, most int // events, and the most at once
+}
+
+func (j *largeJournal) read(after int64, limit int) (events []perdure.Event, err error) {
+	most := limit
+	if limit == store.Page {
+		most = min(store.PageEvents, (store.PageBytes+j.size-1)/j.size)
+	}
+	for seq := after + 1; seq <= int64(j.n) && (most <= 0 || len(events) < most); seq++ {
+		events = append(events, perdure.Event{Session: session, Seq: seq})
+	}
+	j.given += len(events)
+	j.most = max(j.most, len(events))
+	return events, nil
 }
 
 func TestHubEndsWithTheErrorOfRead(t *testing.T) {

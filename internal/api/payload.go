@@ -1,7 +1,6 @@
 package api
 
 import (
-	"reflect"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -33,7 +32,7 @@ type RunPayload struct {
 	Title              string         `json:"title"`
 	Tool               string         `json:"tool"`
 	Status             string         `json:"status" enum:"running,queued,awaiting_input"`
-	QueuePosition      *int           `json:"queue_position,omitempty"`
+	QueuePosition      *int           `json:"queue_position,omitempty" minimum:"1" doc:"While it is queued."`
 	SignalOnCompletion bool           `json:"signal_on_completion"`
 	ArtifactDir        string         `json:"artifact_dir"`
 	LogPath            string         `json:"log_path"`
@@ -57,29 +56,59 @@ type SchedulePayload struct {
 	TaskID             *perdure.TaskID `json:"task_id"`
 }
 
-// StatusPayload is the result of the tools that check, wait for, cancel and list background work (BG19).
-type StatusPayload struct {
-	Type          string            `json:"type" enum:"mcp_tool_output"`
-	Message       string            `json:"message"`
-	SessionID     perdure.SessionID `json:"session_id"`
-	Status        string            `json:"status" enum:"completed,still_running,cancelled,error"`
-	Tool          string            `json:"tool"`
-	BackgroundID  perdure.TaskID    `json:"background_id"`
-	Output        any               `json:"output,omitempty"`
-	WaitedSeconds *float64          `json:"waited_seconds,omitempty"`
+// CheckPayload is what check_background_tool says of one task (BG19).
+type CheckPayload struct {
+	Type          string                 `json:"type" enum:"mcp_tool_output"`
+	Message       string                 `json:"message"`
+	SessionID     perdure.SessionID      `json:"session_id"`
+	Status        string                 `json:"status" enum:"completed,still_running,cancelled,error"`
+	Tool          string                 `json:"tool"`
+	BackgroundID  perdure.TaskID         `json:"background_id" doc:"The task_id."`
+	Output        any                    `json:"output,omitempty" doc:"What the task ended with; cut when it is long."`
+	WaitedSeconds *int                   `json:"waited_seconds,omitempty" doc:"With still_running, after a wait."`
+	QueuePosition *int                   `json:"queue_position,omitempty" minimum:"1" doc:"With still_running, while it is queued."`
+	InputRequest  *perdure.InputRequest  `json:"input_request,omitempty" doc:"With still_running, while it waits for an answer."`
+	Receipt       *perdure.CancelReceipt `json:"receipt,omitempty" doc:"Of a cancel."`
 }
 
-// payloads adds the union to the document and says in the result of a tool that it may be one of them.
+// ListPayload is what check_background_tool says with list (8.4).
+type ListPayload struct {
+	Type      string            `json:"type" enum:"mcp_tool_output"`
+	Message   string            `json:"message"`
+	SessionID perdure.SessionID `json:"session_id"`
+	Tasks     []ListedTask      `json:"tasks" nullable:"false" doc:"Those that live, then those that have ended and were not read."`
+}
+
+// ListedTask is one task of a ListPayload.
+type ListedTask struct {
+	BackgroundID  perdure.TaskID `json:"background_id" doc:"The task_id."`
+	Tool          string         `json:"tool"`
+	AgeSeconds    float64        `json:"age_seconds" doc:"Since it started, or was made."`
+	ParkedSeconds *float64       `json:"parked_seconds,omitempty" doc:"Since it left the foreground."`
+	Done          bool           `json:"done"`
+	Status        string         `json:"status" enum:"completed,still_running,cancelled,error"`
+}
+
+// RefusalPayload is what check_background_tool says when it was given no id, or one of no task (8.4).
+type RefusalPayload struct {
+	Type      string            `json:"type" enum:"error"`
+	Message   string            `json:"message"`
+	SessionID perdure.SessionID `json:"session_id"`
+}
+
+// payloads adds the unions to the document and says in the result of a tool that it may be one of them.
 func (a *API) payloads() {
-	union := &huma.Schema{Description: "What the result of a call is that has to do with work in the background."}
-	for _, t := range []reflect.Type{
-		reflect.TypeFor[BackgroundPayload](), reflect.TypeFor[RunPayload](), reflect.TypeFor[SchedulePayload](), reflect.TypeFor[StatusPayload](),
-	} {
-		ref := a.schemas().Schema(t, true, "")
-		union.OneOf = append(union.OneOf, ref)
-	}
 	schemas := a.schemas().Map()
-	schemas["ToolPayload"] = union
+	schemas["StatusPayload"] = &huma.Schema{
+		Description: "What check_background_tool answers.",
+		OneOf:       []*huma.Schema{schema[CheckPayload](a), schema[ListPayload](a), schema[RefusalPayload](a)},
+	}
+	schemas["ToolPayload"] = &huma.Schema{
+		Description: "What the result of a call is that has to do with work in the background. It is exactly one of these.",
+		OneOf: []*huma.Schema{
+			schema[BackgroundPayload](a), schema[RunPayload](a), schema[SchedulePayload](a), {Ref: "#/components/schemas/StatusPayload"},
+		},
+	}
 	schemas["ToolResult"].Properties["result"] = &huma.Schema{
 		Description: "What the model reads: any JSON, for work in the background a ToolPayload.",
 		AnyOf:       []*huma.Schema{{Ref: "#/components/schemas/ToolPayload"}, {}},

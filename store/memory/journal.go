@@ -2,15 +2,21 @@ package memory
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/store"
 )
 
-// Events returns up to limit events of a session after seq, in order.
+// Events returns up to limit events of a session after seq, in order, or a page of them.
 func (v *view) Events(id perdure.SessionID, after int64, limit int) ([]perdure.Event, error) {
 	s, _ := v.sessions.get(string(id))
 	from := min(max(after, 0), int64(len(s.journal)))
+	left := math.MaxInt // bytes until the page is full
+	if limit == store.Page {
+		limit, left = store.PageEvents, store.PageBytes
+	}
 	var found []perdure.Event
 	for _, body := range first(s.journal[from:], limit) {
 		e, err := perdure.DecodeEvent(body)
@@ -18,6 +24,9 @@ func (v *view) Events(id perdure.SessionID, after int64, limit int) ([]perdure.E
 			return nil, fmt.Errorf("read journal of %s: %w", id, err)
 		}
 		found = append(found, e)
+		if left -= len(body); left <= 0 {
+			break
+		}
 	}
 	return found, nil
 }

@@ -2,9 +2,11 @@ package sqlstore
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/store"
 )
 
 // The statements of journals. advanceJournal also locks the session's row.
@@ -39,9 +41,19 @@ func insertEvents(n int) string {
 	}[n-1]
 }
 
-// Events returns up to limit events of a session after seq, in order.
+// Events returns up to limit events of a session after seq, in order, or a page of them.
 func (tx *Tx) Events(session perdure.SessionID, after int64, limit int) ([]perdure.Event, error) {
-	found, err := list(tx, scanEvent, listJournal, session, after, orAll(limit))
+	left := math.MaxInt // bytes until the page is full
+	if limit == store.Page {
+		limit, left = store.PageEvents, store.PageBytes
+	}
+	var found []perdure.Event
+	err := each(tx, func(r row) (bool, error) {
+		e, n, err := scanEvent(r)
+		found = append(found, e)
+		left -= n
+		return left > 0, err
+	}, listJournal, session, after, orAll(limit))
 	if err != nil {
 		return nil, fmt.Errorf("read journal of %s: %w", session, err)
 	}
@@ -115,19 +127,20 @@ func (tx *Tx) undoAppend(session perdure.SessionID, before int64, cause error) e
 	return cause
 }
 
-func scanEvent(r row) (perdure.Event, error) {
+// scanEvent reads one event, and how many bytes it takes.
+func scanEvent(r row) (e perdure.Event, bytes int, err error) {
 	var session perdure.SessionID
 	var seq int64
 	var body []byte
 	if err := r.Scan(&session, &seq, &body); err != nil {
-		return perdure.Event{}, err
+		return e, 0, err
 	}
-	e, err := perdure.DecodeEvent(body)
+	e, err = perdure.DecodeEvent(body)
 	if err != nil {
-		return perdure.Event{}, fmt.Errorf("event %d of %s: %w", seq, session, err)
+		return e, 0, fmt.Errorf("event %d of %s: %w", seq, session, err)
 	}
 	if e.Seq != seq || e.Session != session {
-		return perdure.Event{}, fmt.Errorf("event %d of %s: its body says %d of %s", seq, session, e.Seq, e.Session)
+		return e, 0, fmt.Errorf("event %d of %s: its body says %d of %s", seq, session, e.Seq, e.Session)
 	}
-	return e, nil
+	return e, len(body), nil
 }

@@ -105,29 +105,40 @@ type row interface {
 
 // list reads all rows of a query. An error of scan is about its row, not about the database.
 func list[T any](tx *Tx, scan func(row) (T, error), query string, args ...any) (found []T, err error) {
+	err = each(tx, func(r row) (bool, error) {
+		item, err := scan(r)
+		found = append(found, item)
+		return true, err
+	}, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	return found, nil
+}
+
+// each calls fn with the rows of a query, until there are no more or fn says that it wants no more.
+func each(tx *Tx, fn func(row) (more bool, err error), query string, args ...any) (err error) {
 	if tx.failure != nil {
-		return nil, tx.failure
+		return tx.failure
 	}
 	rows, err := tx.db.QueryContext(tx.ctx, query, args...)
 	if err != nil {
-		return nil, tx.failed(err)
+		return tx.failed(err)
 	}
 	defer func() {
 		if closed := rows.Close(); closed != nil && err == nil {
-			found, err = nil, tx.failed(closed)
+			err = tx.failed(closed)
 		}
 	}()
 	for rows.Next() {
-		item, err := scan(rows)
-		if err != nil {
-			return nil, err
+		if more, err := fn(rows); err != nil || !more {
+			return err
 		}
-		found = append(found, item)
 	}
 	if err := rows.Err(); err != nil {
-		return nil, tx.failed(err)
+		return tx.failed(err)
 	}
-	return found, nil
+	return nil
 }
 
 // one reads the only row of a query. NotFound: there is none.

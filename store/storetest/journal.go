@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/perdure/perdure"
@@ -18,6 +19,7 @@ func journalLaws() []law {
 		{"gives_back_hostile_text_as_it_was_encoded", hostileEvents},
 		{"cuts_moments_to_utc_microseconds", eventMoments},
 		{"reads_pages", journalPages},
+		{"ends_a_page_at_a_number_of_events_or_of_bytes", boundedPages},
 		{"has_no_events_of_an_unknown_session", unknownJournal},
 		{"refuses_an_unknown_session", appendToUnknown},
 		{"refuses_an_event_id_that_exists", knownEventID},
@@ -178,6 +180,38 @@ func journalPages(s *subject) {
 			return err
 		})
 	}
+}
+
+// boundedPages reads a journal of small and large events page by page. Its other limits know of no bytes.
+func boundedPages(s *subject) {
+	id := s.session()
+	small, half, large := []int{0}, []int{store.PageBytes / 2}, []int{store.PageBytes}
+	sizes := slices.Concat(large, slices.Repeat(small, store.PageEvents+8), half, half, small)
+	pages := []int{1, store.PageEvents, 8 + 2, 1, 0}
+	events := s.events(len(sizes))
+	for i, size := range sizes {
+		events[i].Fact = perdure.SessionUpdated{Title: strings.Repeat("x", size)}
+	}
+	s.write(func(tx store.Tx) error { return tx.Append(id, events) })
+
+	s.read(func(r store.Reader) error {
+		after := int64(0)
+		for i, n := range pages {
+			got, err := r.Events(id, after, store.Page)
+			if err != nil {
+				return err
+			}
+			s.same(fmt.Sprintf("events on page %d", i+1), len(got), n)
+			for _, e := range got {
+				if after++; e.Seq != after || e.ID != events[after-1].ID {
+					return fmt.Errorf("page %d has event %d %s in the place of event %d", i+1, e.Seq, e.ID, after)
+				}
+			}
+		}
+		return nil
+	})
+
+	s.same("events without a limit", len(s.journal(id)), len(sizes))
 }
 
 func unknownJournal(s *subject) {
