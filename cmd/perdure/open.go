@@ -45,6 +45,22 @@ func open(ctx context.Context, o cli.Opening) (cli.Engine, error) {
 	if far, err := dial(ctx, o); far != nil || err != nil {
 		return far, err
 	}
+	if o.Access == cli.Asking {
+		return asEngine(newReader(ctx, o))
+	}
+	return asEngine(openHere(ctx, o))
+}
+
+// asEngine keeps an engine that is not there from looking like one.
+func asEngine[E cli.Engine](eng E, err error) (cli.Engine, error) {
+	if err != nil {
+		return nil, err
+	}
+	return eng, nil
+}
+
+// openHere opens an engine in this process.
+func openHere(ctx context.Context, o cli.Opening) (*opened, error) {
 	st, err := openStore(ctx, o)
 	if err != nil {
 		return nil, err

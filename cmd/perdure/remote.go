@@ -34,10 +34,11 @@ var _ cli.Engine = (*far)(nil)
 // started anew is there in a moment; a `run` that came to its end is not.
 const socketOutage = 20 * time.Second
 
-// dial reaches the server that was named, or else whoever holds the data directory. Neither: the engine is nil.
-//
-// Without a named server only what writes goes to the holder. What reads, reads the store beside it, and so goes on
-// while holders come and go.
+// newFar makes what a command needs of an engine that is far away.
+func newFar(eng *remote.Engine) *far { return &far{Engine: eng, used: map[perdure.SessionID]string{}} }
+
+// dial reaches the server that was named, or else, for what writes, whoever holds the data directory. Neither: the
+// engine is nil. What reads has a reader instead.
 func dial(ctx context.Context, o cli.Opening) (cli.Engine, error) {
 	cfg := remote.Config{URL: o.Server, Token: os.Getenv("PERDURE_TOKEN")}
 	if strings.HasPrefix(o.Server, "unix://") { // a socket takes no token, and lets its owner say who acts
@@ -57,7 +58,7 @@ func dial(ctx context.Context, o cli.Opening) (cli.Engine, error) {
 	if o.Server == "" && !answers(ctx, cfg) {
 		return nil, nil // it was left behind by a process that died
 	}
-	return &far{Engine: eng, used: map[perdure.SessionID]string{}}, nil
+	return newFar(eng), nil
 }
 
 // answers reports whether somebody is behind a socket.

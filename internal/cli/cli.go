@@ -274,9 +274,9 @@ func (s *sink) Write(p []byte) (int, error) {
 	return len(p), s.err
 }
 
-// read opens the store read-only, beside whoever holds it, and runs fn.
+// read asks whoever holds the data directory, or else opens the store read-only, and runs fn.
 func (a *app) read(ctx context.Context, fn func(Engine) error) error {
-	return a.with(ctx, Opening{Access: Reading}, fn)
+	return a.with(ctx, Opening{Access: Asking}, fn)
 }
 
 // with opens an engine, runs fn, and closes it.
@@ -302,7 +302,7 @@ func (a *app) cannotOpen(ctx context.Context, o Opening, err error) error {
 			return &fault{err: err, what: err.Error(), todo: "--data names another directory; " + program + " version says which one this is"}
 		}
 		return errors.Join(&fault{err: err, what: err.Error(), todo: "reading commands (list, show, log, tail, watch) work beside it"}, beside.Close())
-	case o.Access == Reading && errors.Is(err, perdure.NotFound):
+	case o.Access == Asking && errors.Is(err, perdure.NotFound):
 		return &fault{err: err, what: err.Error(), todo: fmt.Sprintf("%s run --model scripted:FILE PROMPT begins a session", program)}
 	}
 	return err

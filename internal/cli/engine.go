@@ -18,6 +18,7 @@ type Access int
 const (
 	ToolsOnly Access = iota // the tools, over a store that is thrown away
 	Reading                 // beside whoever holds the directory; nothing is recovered and nothing written
+	Asking                  // likewise, but whoever holds the directory is asked, as long as somebody answers
 	Writing                 // holds the directory. perdure.Conflict: another process does, or a newer version wrote it
 )
 

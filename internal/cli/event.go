@@ -87,7 +87,7 @@ type eventTail struct {
 	After   *int64 `help:"Begin after this sequence number, not with the last ten events." placeholder:"SEQ"`
 }
 
-// Run prints events as they come. The store is read again and again, since its holder is another process.
+// Run prints events as they come. They are read again and again, so that it does not matter who answers.
 func (c *eventTail) Run(ctx context.Context, a *app) error {
 	return a.read(ctx, func(eng Engine) error {
 		s, err := a.session(ctx, eng, c.Session)

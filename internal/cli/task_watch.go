@@ -27,7 +27,7 @@ type taskWatch struct {
 	Output     string `short:"o" help:"How to print it: text, or jsonl for the task at every change." placeholder:"FORM" enum:"text,jsonl" default:"text"`
 }
 
-// Run shows a task until it has ended. The store is read again and again, since its holder is another process.
+// Run shows a task until it has ended. It is read again and again, so that it does not matter who answers.
 func (c *taskWatch) Run(ctx context.Context, a *app) error {
 	return a.read(ctx, func(eng Engine) error {
 		t, err := a.task(ctx, eng, c.Task)
