@@ -43,6 +43,15 @@ func (s *Session) apply(e Event) error {
 	case TaskDelivered:
 		s.Transcript = append(s.Transcript, f.Message)
 		s.delivered(f.TaskIDs, DeliveredInjected)
+	case ApprovalRequested:
+		return s.request(f)
+	case ApprovalResolved:
+		s.resolve(f)
+	case TaskMessageSent:
+		if len(f.Notice.Parts) > 0 {
+			s.Notices = append(s.Notices, f.Notice)
+			s.Nudged = s.Nudged || f.Wake == WakeContinue
+		}
 	case ToolUnknown:
 		s.Unknown[f.CallID] = f.Name
 	case ToolResolved:
@@ -66,7 +75,8 @@ func (s *Session) applyTurn(e Event) error {
 		return nil // the turn ended before the wish was committed: nothing is left to interrupt
 	}
 	switch e.Fact.(type) {
-	case TaskCancelRequested, TaskCancelReceipt, TaskReattached, TaskResolved, TranscriptRepaired, ToolTakenOver:
+	case TaskCancelRequested, TaskCancelReceipt, TaskReattached, TaskResolved, TaskMessageReceived, TranscriptRepaired, ToolTakenOver,
+		ToolDetached:
 		return nil // they tell the story; the task's snapshot tells the state
 	}
 	if t == nil {
@@ -102,6 +112,12 @@ func (s *Session) applyTurn(e Event) error {
 		return t.startCall(f, e)
 	case ToolCompleted:
 		return s.completeCall(f)
+	case ToolCallRequested:
+		return t.requestCall(f, e)
+	case CallReplanned:
+		return s.replan(f)
+	case SessionAwaits:
+		s.Status = SessionWaiting
 	case ActCompleted:
 		s.completeAct()
 	case TurnCompleted, TurnFailed, TurnCanceled, TurnSealed:
@@ -149,6 +165,7 @@ func (s *Session) startReason(f ReasonStarted) {
 		t.Iteration, t.Empties = f.Iteration, 0
 	}
 	t.LLMCallCount++
+	s.Nudged = false
 	for _, id := range f.Inputs {
 		s.take(&s.Notices, id)
 		s.take(&s.Queue, id)
@@ -206,7 +223,11 @@ func (s *Session) startAct(f ActStarted, e Event) error {
 		if planned.ID != asked[i].ID || t.call(planned.ID) != nil {
 			return fmt.Errorf("%w: call %s is not the %d. call of the message, or stands there twice", Conflict, planned.ID, i+1)
 		}
-		t.Calls = append(t.Calls, TurnCall{PlannedCall: planned, Args: asked[i].Arguments, Phase: CallPlanned})
+		c := TurnCall{PlannedCall: planned, Args: asked[i].Arguments, Phase: CallPlanned}
+		if planned.Rewritten != nil {
+			c.Args = planned.Rewritten
+		}
+		t.Calls = append(t.Calls, c)
 	}
 	return nil
 }
@@ -217,6 +238,16 @@ func (t *Turn) startCall(f ToolStarted, e Event) error {
 		return fmt.Errorf("%w: call %s is not planned", Conflict, f.CallID)
 	}
 	c.Phase, c.StartedAt = CallInWork, e.At
+	return nil
+}
+
+// requestCall notes that the client is to answer a call, or to connect what it needs.
+func (t *Turn) requestCall(f ToolCallRequested, e Event) error {
+	c := t.call(f.CallID)
+	if c == nil || c.Phase != CallPlanned && (f.Connection == "" || c.Phase != CallInWork) {
+		return fmt.Errorf("%w: call %s is not to be answered by the client", Conflict, f.CallID)
+	}
+	c.Phase, c.StartedAt = CallRequested, e.At
 	return nil
 }
 
@@ -245,6 +276,7 @@ func (s *Session) completeAct() {
 	}
 	t.ToolCallCount += len(t.Calls)
 	t.Phase, t.Calls = PhaseReady, nil
+	s.Status = SessionActive // whoever it waited for has answered
 }
 
 // setTask takes over a task's snapshot and notes a result that has to come home. A snapshot that was made

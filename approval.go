@@ -2,6 +2,7 @@ package perdure
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"time"
 )
@@ -109,3 +110,168 @@ const (
 	TextExpired     = "approval expired"
 	TextNotMatching = "approval does not match"
 )
+
+// ApprovalRequested asks a person. Until it is answered, its call or task waits and holds nothing (AP7).
+type ApprovalRequested struct {
+	Approval Approval `json:"approval"`
+}
+
+// ApprovalResolved ends an approval. An approved call is claimed next, in a commit of its own.
+type ApprovalResolved struct {
+	Approval ApprovalID      `json:"approval_id"`
+	State    ApprovalState   `json:"state"`
+	By       string          `json:"by"`
+	Note     string          `json:"note,omitempty"`
+	NewArgs  json.RawMessage `json:"new_args,omitempty"` // approved with these instead (AP5)
+}
+
+// CallReplanned is a call whose arguments a person replaced, as its tool and the policies judge it now (AP5).
+type CallReplanned struct {
+	Call PlannedCall `json:"call"`
+}
+
+// approvalRequest is the question that a planned call puts. Its id is derived, so that a replay asks it once.
+func (s *Session) approvalRequest(m Moment, c TurnCall) ApprovalRequested {
+	a := Approval{
+		ID:      DeriveID[ApprovalID](m.Secret, m.Now, string(s.ID), string(c.ID), c.Fingerprint),
+		Session: s.ID, Call: c.ID, Tool: c.Name, Args: c.Args, ArgsHash: c.Fingerprint, Class: c.Class, Permissions: c.Permissions,
+		Kind: "tool", Why: c.Permissions[0].Reason, Summary: orString(c.Narration, c.Name), RequestedAt: m.Now, State: ApprovalOpen,
+	}
+	if c.Expires > 0 {
+		a.ExpiresAt = m.Now.Add(c.Expires)
+	}
+	return ApprovalRequested{Approval: a}
+}
+
+// Resolve is the fact that a verdict comes to. Conflict: the approval is closed, or the person saw other arguments.
+func (a Approval) Resolve(v Verdict) (ApprovalResolved, error) {
+	switch {
+	case a.State != ApprovalOpen:
+		return ApprovalResolved{}, fmt.Errorf("%w: approval %s is already closed: %s", Conflict, a.ID, a.State)
+	case v.ArgsHash != "" && v.ArgsHash != a.ArgsHash:
+		return ApprovalResolved{}, fmt.Errorf("%w: %s", Conflict, TextNotMatching)
+	case v.By == "":
+		return ApprovalResolved{}, fmt.Errorf("%w verdict: nobody is named who gives it", Invalid)
+	}
+	r := ApprovalResolved{Approval: a.ID, State: ApprovalDenied, By: v.By, Note: v.Note}
+	if v.Approve {
+		r.State, r.NewArgs = ApprovalApproved, v.Args
+	}
+	return r, nil
+}
+
+// Resolved is the approval after a fact ended it.
+func (a Approval) Resolved(r ApprovalResolved, at time.Time) Approval {
+	a.State, a.By, a.Note, a.NewArgs, a.At = r.State, r.By, r.Note, r.NewArgs, at
+	return a
+}
+
+// request folds a question.
+func (s *Session) request(f ApprovalRequested) error {
+	s.Approvals[f.Approval.ID] = f.Approval
+	if f.Approval.Task != "" {
+		return nil
+	}
+	c := s.planned(f.Approval.Call)
+	if c == nil {
+		return fmt.Errorf("%w: call %s is not planned", Conflict, f.Approval.Call)
+	}
+	c.Phase, c.Approval = CallAsking, f.Approval.ID
+	return nil
+}
+
+// resolve folds an answer: the call goes on as it was planned, or is refused. A call that is not waiting for it any more
+// does not mind.
+func (s *Session) resolve(f ApprovalResolved) {
+	a, open := s.Approvals[f.Approval]
+	delete(s.Approvals, f.Approval)
+	if !open || a.Task != "" || s.Turn == nil {
+		return
+	}
+	c := s.Turn.call(a.Call)
+	if c == nil || c.Phase != CallAsking {
+		return
+	}
+	c.Phase, c.Permissions = CallPlanned, nil // asked and answered, once
+	switch {
+	case f.State != ApprovalApproved:
+		refused := f.refusal(c.ID)
+		c.Refusal = &refused
+	case f.NewArgs != nil:
+		c.Phase, c.Args, c.Granted = CallReplanning, f.NewArgs, a.Permissions
+	}
+}
+
+// refusal is the result of a call that was not approved (AP6).
+func (f ApprovalResolved) refusal(call CallID) ToolResult {
+	switch f.State {
+	case ApprovalExpired:
+		return Refused(call, ErrorDenied, TextExpired)
+	case ApprovalVoid:
+		return Refused(call, ErrorInterrupted, TextInterrupted)
+	}
+	return Refused(call, ErrorDenied, orString(f.Note, TextDenied))
+}
+
+// replan folds the new judgement of a call.
+func (s *Session) replan(f CallReplanned) error {
+	c := s.Turn.call(f.Call.ID)
+	if c == nil || c.Phase != CallReplanning {
+		return fmt.Errorf("%w: call %s is not judged anew", Conflict, f.Call.ID)
+	}
+	c.PlannedCall, c.Phase = f.Call, CallPlanned
+	if f.Call.Rewritten != nil {
+		c.Args = f.Call.Rewritten
+	}
+	return nil
+}
+
+// Requested returns the call that waits for its answer from the client, or the result that a call of the session has.
+// Both nil: there is no such call.
+func (s *Session) Requested(id CallID) (waiting *TurnCall, given *ToolResult) {
+	if s.Turn != nil {
+		if c := s.Turn.call(id); c != nil {
+			if c.Phase == CallRequested {
+				return c, nil
+			}
+			return nil, c.Result
+		}
+	}
+	for _, m := range slices.Backward(s.Transcript) {
+		for _, part := range m.Parts {
+			if part.Type == PartToolResult && part.Result != nil && part.Result.CallID == id {
+				return nil, part.Result
+			}
+		}
+	}
+	return nil, nil
+}
+
+// planned returns the call of the turn that is planned and waits for nothing, or nil.
+func (s *Session) planned(id CallID) *TurnCall {
+	if s.Turn == nil {
+		return nil
+	}
+	if c := s.Turn.call(id); c != nil && c.Phase == CallPlanned {
+		return c
+	}
+	return nil
+}
+
+// expire closes the approvals of the turn's calls whose time is over.
+func (s *Session) expire(m Moment) (events []Event) {
+	for _, c := range s.Turn.Calls {
+		a, open := s.Approvals[c.Approval]
+		if c.Phase == CallAsking && open && !a.ExpiresAt.IsZero() && !m.Now.Before(a.ExpiresAt) {
+			events = append(events, s.resolution(m, c, ApprovalResolved{Approval: a.ID, State: ApprovalExpired, By: "runtime"}))
+		}
+	}
+	return events
+}
+
+// resolution wraps the end of a call's approval.
+func (s *Session) resolution(m Moment, c TurnCall, f ApprovalResolved) Event {
+	e := s.event(m, f)
+	e.Call = c.ID
+	return e
+}

@@ -2,6 +2,7 @@ package perdure
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -47,6 +48,15 @@ type RunCall struct {
 	Stop bool // the turn ends: cancel it, or settle it as interrupted; nothing is run again
 }
 
+// JudgeCall asks the policies anew about a call whose arguments a person replaced, and answers with tool.replanned.
+type JudgeCall struct {
+	Turn TurnID
+	Call TurnCall
+}
+
+// Until says that nothing is due before a moment: then an approval or a client's call has run out of time.
+type Until struct{ At time.Time }
+
 // Rest says that nothing is left to do: let the session go.
 type Rest struct{}
 
@@ -54,6 +64,8 @@ func (Record) command()    {}
 func (ClaimCall) command() {}
 func (CallModel) command() {}
 func (RunCall) command()   {}
+func (JudgeCall) command() {}
+func (Until) command()     {}
 func (Rest) command()      {}
 
 // Decide says what must happen next: a pure function of the session and the moment (TN1). It returns no
@@ -202,26 +214,36 @@ func (s *Session) endEmpty(m Moment) []Event {
 	return append([]Event{s.event(m, OutputCompleted{Message: final, FinishReason: "stop"})}, s.endTurn(m, done)...)
 }
 
-// decideActing starts what may start, answers what may not, and closes the step when every call has a result.
+// decideActing starts what may start, asks where somebody must be asked, answers what may not start, and closes the
+// step when every call has a result.
 func (s *Session) decideActing(m Moment) []Command {
-	t := s.Turn
-	if refusals := s.refusals(m); len(refusals) > 0 {
-		return s.record(refusals)
+	if events := slices.Concat(s.refusals(m), s.expire(m), s.overdue(m), s.questions(m)); len(events) > 0 {
+		return s.record(events)
 	}
+	t := s.Turn
 	var commands []Command
+	var until time.Time
 	done := true
 	for _, c := range t.Calls {
 		done = done && c.Phase == CallDone
-		if c.Phase == CallInWork {
+		switch c.Phase {
+		case CallInWork:
 			commands = append(commands, RunCall{Turn: t.ID, Call: c})
+		case CallReplanning:
+			commands = append(commands, JudgeCall{Turn: t.ID, Call: c})
+		default:
+			until = earlier(until, s.runsOut(c))
 		}
 	}
 	for _, c := range startable(t.Calls, s.Agent.maxParallelCalls(), s.Agent.SerialCalls) {
-		started := s.event(m, ToolStarted{CallID: c.ID, Name: c.Name, Lane: Foreground, Class: c.Class, Fingerprint: c.Fingerprint, DisplayName: c.DisplayName})
+		started := s.event(m, ToolStarted{CallID: c.ID, Name: c.Name, Lane: c.lane(), Class: c.Class, Fingerprint: c.Fingerprint, DisplayName: c.DisplayName})
 		started.Call = c.ID
 		commands = append(commands, ClaimCall{Turn: t.ID, Call: c, Event: started})
 	}
 	if !done {
+		if !until.IsZero() {
+			commands = append(commands, Until{At: until})
+		}
 		return commands
 	}
 	events := []Event{s.event(m, s.actCompleted(m))}
@@ -255,6 +277,65 @@ func (s *Session) refusals(m Moment) []Event {
 	return events
 }
 
+// questions asks a person about the calls that need it, and the client for those that are its own. All calls of a step
+// are asked about at once, whatever runs meanwhile (AP7, AP11).
+func (s *Session) questions(m Moment) []Event {
+	t := s.Turn
+	var events []Event
+	var requested []CallID
+	for i, c := range t.Calls {
+		if c.Phase != CallPlanned || c.Refusal != nil || i >= MaxCallsPerStep || t.Iteration >= s.Agent.maxIterations() {
+			continue
+		}
+		var asked Event
+		switch {
+		case len(c.Permissions) > 0:
+			asked = s.event(m, s.approvalRequest(m, c))
+		case c.ClientSide:
+			asked = s.event(m, ToolCallRequested{CallID: c.ID, Name: c.Name, Args: c.Args})
+			requested = append(requested, c.ID)
+		default:
+			continue
+		}
+		asked.Call = c.ID
+		events = append(events, asked)
+	}
+	if len(requested) > 0 {
+		events = append(events, s.event(m, SessionAwaits{TurnID: t.ID, CallIDs: requested}))
+	}
+	return events
+}
+
+// overdue answers the calls that the client did not answer in time (AP11).
+func (s *Session) overdue(m Moment) []Event {
+	var events []Event
+	for _, c := range s.Turn.Calls {
+		if at := s.runsOut(c); c.Phase == CallRequested && !at.IsZero() && !m.Now.Before(at) {
+			events = append(events, s.answer(m, c, Refused(c.ID, ErrorTimeout, fmt.Sprintf("Timed out after %s", c.Deadline))))
+		}
+	}
+	return events
+}
+
+// runsOut is when nobody waits any longer for the answer that a call needs; zero: never.
+func (s *Session) runsOut(c TurnCall) time.Time {
+	switch {
+	case c.Phase == CallAsking:
+		return s.Approvals[c.Approval].ExpiresAt
+	case c.Phase == CallRequested && c.Deadline > 0:
+		return c.StartedAt.Add(c.Deadline)
+	}
+	return time.Time{}
+}
+
+// earlier returns the earlier of two moments; a zero one does not count.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
 // windUp ends a turn early: what is in work is stopped first, what never started is answered, then the
 // turn closes with end (RC8).
 func (s *Session) windUp(m Moment, end Fact) []Command {
@@ -268,7 +349,10 @@ func (s *Session) windUp(m Moment, end Fact) []Command {
 		switch c.Phase {
 		case CallInWork:
 			commands = append(commands, RunCall{Turn: t.ID, Call: c, Stop: true})
-		case CallPlanned:
+		case CallAsking: // a late answer finds it closed (AP8)
+			closed := ApprovalResolved{Approval: c.Approval, State: ApprovalDenied, By: t.Interrupt.By, Note: TextInterrupted}
+			events = append(events, s.resolution(m, c, closed), s.answer(m, c, Refused(c.ID, ErrorInterrupted, TextInterrupted)))
+		case CallPlanned, CallReplanning, CallRequested:
 			events = append(events, s.answer(m, c, Refused(c.ID, ErrorInterrupted, TextInterrupted)))
 		}
 	}

@@ -37,6 +37,10 @@ func (t Task) Notification() string {
 	line("summary", oneLine(t.Summary, 1000))
 	line("result_path", t.ResultPath)
 	line("log_path", t.LogPath)
+	if t.FromCall() {
+		line("call_id", string(t.Call))
+		line("result", oneLine(t.Result, MaxResultChars))
+	}
 	if t.State == TaskUnknown {
 		line("note", "it may or may not have happened; check before repeating it")
 	}
@@ -55,6 +59,23 @@ func Summarise(result json.RawMessage) string {
 		return ""
 	}
 	return oneLine(compact.String(), 1000)
+}
+
+// MaxResultChars is how much of a result stands in a notification (DL4).
+const MaxResultChars = 4096
+
+// ShortResult is a result as it stands in a notification: compact JSON, cut, with where the whole of it stands (DL4).
+func ShortResult(result json.RawMessage, path string) string {
+	var compact bytes.Buffer
+	if json.Compact(&compact, result) != nil {
+		return ""
+	}
+	text := compact.String()
+	if whole := cut(text, MaxResultChars); whole == text || path == "" {
+		return whole
+	}
+	note := " … the whole is in " + path
+	return cut(text, MaxResultChars-len(note)) + note
 }
 
 // oneLine folds white space and cuts to n characters.

@@ -183,6 +183,15 @@ func decodeFact(t EventType, data json.RawMessage) (Fact, error) {
 		return decodeAs[ToolResolved](data)
 	case "transcript.repaired":
 		return decodeAs[TranscriptRepaired](data)
+	case "":
+		return nil, fmt.Errorf("no type")
+	}
+	return decodeLater(t, data)
+}
+
+// decodeLater picks the payload for what outlives a turn, and what waits for somebody.
+func decodeLater(t EventType, data json.RawMessage) (Fact, error) {
+	switch t {
 	case "task.created":
 		return decodeAs[TaskCreated](data)
 	case "task.updated":
@@ -199,8 +208,22 @@ func decodeFact(t EventType, data json.RawMessage) (Fact, error) {
 		return decodeAs[TaskDelivered](data)
 	case "delivery.held":
 		return decodeAs[DeliveryHeld](data)
-	case "":
-		return nil, fmt.Errorf("no type")
+	case "task.message.sent":
+		return decodeAs[TaskMessageSent](data)
+	case "task.message.received":
+		return decodeAs[TaskMessageReceived](data)
+	case "session.waiting":
+		return decodeAs[SessionAwaits](data)
+	case "tool.detached":
+		return decodeAs[ToolDetached](data)
+	case "tool.call_requested":
+		return decodeAs[ToolCallRequested](data)
+	case "tool.replanned":
+		return decodeAs[CallReplanned](data)
+	case "approval.requested":
+		return decodeAs[ApprovalRequested](data)
+	case "approval.resolved":
+		return decodeAs[ApprovalResolved](data)
 	}
 	return UnknownFact{Kind: t, Data: data}, nil
 }

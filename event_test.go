@@ -31,6 +31,8 @@ func facts() []perdure.Fact {
 		perdure.ToolUnknown{}, perdure.ToolResolved{}, perdure.TranscriptRepaired{},
 		perdure.TaskCreated{}, perdure.TaskUpdated{}, perdure.TaskReattached{}, perdure.TaskResolved{},
 		perdure.TaskCancelRequested{}, perdure.TaskCancelReceipt{}, perdure.TaskDelivered{}, perdure.DeliveryHeld{},
+		perdure.SessionAwaits{}, perdure.ToolDetached{}, perdure.ToolCallRequested{}, perdure.CallReplanned{},
+		perdure.ApprovalRequested{}, perdure.ApprovalResolved{}, perdure.TaskMessageSent{}, perdure.TaskMessageReceived{},
 	}
 }
 

@@ -98,3 +98,27 @@ func (DeliveryHeld) EventType() EventType { return "delivery.held" }
 
 // EventType is tool.taken_over.
 func (ToolTakenOver) EventType() EventType { return "tool.taken_over" }
+
+// EventType is session.waiting.
+func (SessionAwaits) EventType() EventType { return "session.waiting" }
+
+// EventType is tool.detached.
+func (ToolDetached) EventType() EventType { return "tool.detached" }
+
+// EventType is tool.call_requested.
+func (ToolCallRequested) EventType() EventType { return "tool.call_requested" }
+
+// EventType is tool.replanned.
+func (CallReplanned) EventType() EventType { return "tool.replanned" }
+
+// EventType is approval.requested.
+func (ApprovalRequested) EventType() EventType { return "approval.requested" }
+
+// EventType is approval.resolved.
+func (ApprovalResolved) EventType() EventType { return "approval.resolved" }
+
+// EventType is task.message.sent.
+func (TaskMessageSent) EventType() EventType { return "task.message.sent" }
+
+// EventType is task.message.received.
+func (TaskMessageReceived) EventType() EventType { return "task.message.received" }

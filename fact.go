@@ -20,6 +20,12 @@ type SessionActivated struct {
 	TurnID TurnID `json:"turn_id"`
 }
 
+// SessionAwaits says that a turn waits for answers of the client.
+type SessionAwaits struct {
+	TurnID  TurnID   `json:"turn_id"`
+	CallIDs []CallID `json:"call_ids"`
+}
+
 // SessionIdled says that a session came to rest.
 type SessionIdled struct {
 	TurnID     TurnID `json:"turn_id"`
@@ -181,6 +187,15 @@ type PlannedCall struct {
 	Fingerprint string      `json:"fingerprint,omitempty"`
 	Concurrency string      `json:"concurrency_class,omitempty"` // TN11; empty: free
 	Refusal     *ToolResult `json:"refusal,omitempty"`           // set: it is answered with this and never started
+
+	Rewritten   json.RawMessage `json:"rewritten_args,omitempty"` // by hooks: executed instead of what the model wrote (TL35)
+	Permissions []Permission    `json:"permissions,omitempty"`    // a person is asked for all of them, once (AP1)
+	Expires     time.Duration   `json:"expires_ns,omitempty"`     // of the approval; 0: never
+	ClientSide  bool            `json:"client_side,omitempty"`    // the client answers it (AP11)
+	Deadline    time.Duration   `json:"deadline_ns,omitempty"`    // of a client's answer; 0: none
+	Lane        Lane            `json:"lane,omitempty"`           // Background: a task from the start; empty: foreground (LN2)
+	Soft        time.Duration   `json:"soft_budget_ns,omitempty"` // of execution, then it leaves the turn; 0: never (LN3)
+	Wake        Wake            `json:"wake,omitempty"`           // of the task that it becomes (DL6)
 }
 
 // ActStarted opens an act step.
@@ -203,6 +218,30 @@ type ToolStarted struct {
 	Class       EffectClass `json:"class"`
 	Fingerprint string      `json:"fingerprint"`
 	DisplayName string      `json:"display_name,omitempty"`
+}
+
+// Why a call left the foreground, or was never there.
+const (
+	DetachedByBudget = "soft_budget"
+	DetachedByPolicy = "policy" // the host's routing
+	DetachedByHost   = "host"   // somebody asked for it
+	DetachedByAsking = "asking" // it asked a question, and nobody is kept waiting for a person
+)
+
+// ToolDetached says that a call goes on as a task. Its placeholder and the task are in the same commit (LN7).
+type ToolDetached struct {
+	CallID         CallID  `json:"call_id"`
+	TaskID         TaskID  `json:"task_id"`
+	Reason         string  `json:"reason"`
+	TimeoutSeconds float64 `json:"timeout_seconds,omitempty"` // the budget that it used up
+}
+
+// ToolCallRequested asks the client to answer a call, or to set up the connection that it needs (AP11, AP12).
+type ToolCallRequested struct {
+	CallID     CallID          `json:"call_id"`
+	Name       string          `json:"name"`
+	Args       json.RawMessage `json:"args"`
+	Connection string          `json:"connection_required,omitempty"`
 }
 
 // ToolTakenOver says that a foreground call was taken over from a dead worker (LG8).
@@ -315,6 +354,18 @@ type CancelReceipt struct {
 // TaskCancelReceipt is the end of a cancel.
 type TaskCancelReceipt struct {
 	Receipt CancelReceipt `json:"receipt"`
+}
+
+// TaskMessageSent is a word of a task to its session; the model reads it as Notice.
+type TaskMessageSent struct {
+	Message TaskMessage `json:"message"`
+	Notice  Message     `json:"notice"`         // enters the transcript with the next step; without parts: none
+	Wake    Wake        `json:"wake,omitempty"` // continue: it starts a turn (DL7)
+}
+
+// TaskMessageReceived is a word of the session, its host or a person to a task.
+type TaskMessageReceived struct {
+	Message TaskMessage `json:"message"`
 }
 
 // TaskDelivered puts the notification of ended tasks into the transcript, once (DL2).

@@ -10,7 +10,7 @@ import (
 
 // FoldVersion is the version of what [Session.Apply] makes of a journal. A snapshot of another version is
 // ignored and the journal is folded from its start (O8).
-const FoldVersion = 1
+const FoldVersion = 2
 
 // Session is a durable conversation: the fold of its journal. Only [Session.Apply] changes it.
 // It is not safe for concurrent use; one goroutine owns a session.
@@ -25,12 +25,14 @@ type Session struct {
 	Notices       []Message                   `json:"notices,omitempty"`       // notifications that no task carries, waiting
 	Turn          *Turn                       `json:"turn,omitempty"`          // nil at rest
 	Tasks         map[TaskID]Task             `json:"tasks,omitempty"`         //
+	Approvals     map[ApprovalID]Approval     `json:"approvals,omitempty"`     // open ones
 	Ready         []TaskID                    `json:"ready,omitempty"`         // ended, to_loop and not delivered, in settle order
 	Unknown       map[CallID]string           `json:"unknown,omitempty"`       // foreground calls of unknown outcome, by tool
 	UsedCalls     Register[CallID, bool]      `json:"used_calls,omitzero"`     // call ids of this session (N7)
 	Keys          Register[string, MessageID] `json:"keys,omitzero"`           // senders' idempotency keys (DL12)
 	Continuations int                         `json:"continuations,omitempty"` // automatic turns since a person spoke (DL8)
 	Held          bool                        `json:"held,omitempty"`          // delivery.held was said since then
+	Nudged        bool                        `json:"nudged,omitempty"`        // a task's message asks for a turn (DL7)
 	Usage         Usage                       `json:"usage"`
 	CreatedAt     time.Time                   `json:"created_at"`
 	UpdatedAt     time.Time                   `json:"updated_at"`
@@ -51,9 +53,10 @@ const (
 // NewSession returns the fold of an empty journal.
 func NewSession(id SessionID) *Session {
 	return &Session{
-		ID:      id,
-		Tasks:   map[TaskID]Task{},
-		Unknown: map[CallID]string{},
+		ID:        id,
+		Tasks:     map[TaskID]Task{},
+		Approvals: map[ApprovalID]Approval{},
+		Unknown:   map[CallID]string{},
 	}
 }
 
@@ -74,6 +77,7 @@ func (s *Session) Successor() *Session {
 	c.Notices = slices.Clone(s.Notices)
 	c.Ready = slices.Clone(s.Ready)
 	c.Tasks = maps.Clone(s.Tasks)
+	c.Approvals = maps.Clone(s.Approvals)
 	c.Unknown = maps.Clone(s.Unknown)
 	c.UsedCalls = s.UsedCalls.clone()
 	c.Keys = s.Keys.clone()
@@ -99,6 +103,9 @@ func DecodeSnapshot(version int, body []byte) (*Session, error) {
 	}
 	if s.ID == "" || s.Tasks == nil || s.Unknown == nil {
 		return nil, fmt.Errorf("%w snapshot: it is not whole", Invalid)
+	}
+	if s.Approvals == nil { // none was open
+		s.Approvals = map[ApprovalID]Approval{}
 	}
 	return s, nil
 }
@@ -136,5 +143,5 @@ func (s *Session) wakes() bool {
 
 // wantsTurn reports whether an ended task asks for a turn.
 func (s *Session) wantsTurn() bool {
-	return slices.ContainsFunc(s.Ready, func(id TaskID) bool { return s.Tasks[id].Wake == WakeContinue })
+	return s.Nudged || slices.ContainsFunc(s.Ready, func(id TaskID) bool { return s.Tasks[id].Wake == WakeContinue })
 }

@@ -106,6 +106,14 @@ type TaskMessage struct {
 	CreatedAt time.Time       `json:"created_at"`
 }
 
+// PlainText is the message in a line of text: what it says, or its data (TK11).
+func (m TaskMessage) PlainText() string {
+	if m.Text == "" {
+		return string(m.Data)
+	}
+	return m.Text
+}
+
 // Artifact names something that a task left behind.
 type Artifact struct {
 	Name string `json:"name"`
@@ -162,6 +170,7 @@ type Task struct {
 	Tail         string        `json:"tail,omitempty"` // the last 2,048 characters of output (BG12)
 
 	Summary    string     `json:"summary,omitempty"`
+	Result     string     `json:"result,omitempty"` // of a call that became a task: compact JSON, at most 4,096 characters (DL4)
 	ResultPath string     `json:"result_path,omitempty"`
 	LogPath    string     `json:"log_path,omitempty"`
 	Artifacts  []Artifact `json:"artifacts,omitempty"`
@@ -191,8 +200,17 @@ type Task struct {
 	UpdatedAt  time.Time `json:"updated_at"`
 }
 
-// LedgerKey is the key of the task's own row in the effect ledger: a spawned run has its run id as call id.
-func (t Task) LedgerKey() CallKey { return CallKey{Session: t.Session, Call: CallID(t.Run)} }
+// LedgerKey is the key of the task's row in the effect ledger: that of the call which became the task, and for a spawned
+// run one of its own, with the run id as call id.
+func (t Task) LedgerKey() CallKey {
+	if t.FromCall() {
+		return CallKey{Session: t.Session, Call: t.Call}
+	}
+	return CallKey{Session: t.Session, Call: CallID(t.Run)}
+}
+
+// FromCall reports whether the task is a call that left the foreground, or was never there: it runs as the call would.
+func (t Task) FromCall() bool { return t.Origin == OriginDetached || t.Origin == OriginRouted }
 
 // CancelRequested reports whether somebody asked for the task's end.
 func (t Task) CancelRequested() bool { return !t.CancelRequestedAt.IsZero() }
@@ -218,6 +236,14 @@ const (
 	WakeNotify   Wake = "notify"
 	WakeContinue Wake = "continue"
 )
+
+// Valid reports whether d is a delivery; the zero value counts.
+func (d Delivery) Valid() bool { return d == "" || d == ToLoop || d == Manual }
+
+// Valid reports whether w is a wake; the zero value counts.
+func (w Wake) Valid() bool {
+	return w == "" || w == WakeNone || w == WakeNotify || w == WakeContinue
+}
 
 // Delivered says what became of a task's result.
 type Delivered string

@@ -17,6 +17,7 @@ type TaskUpdate struct {
 	LogBytes     int64         // only ever grows
 	Tail         string        // of the output
 	Summary      string        //
+	Result       string        // of a call that became a task
 	ResultPath   string        //
 	LogPath      string        //
 	Artifacts    []Artifact    // replace
@@ -31,6 +32,8 @@ type TaskUpdate struct {
 	Resolve          bool     // an operator's word: unknown may become succeeded or failed
 	Cancel           *CancelRequest
 	Delivered        Delivered
+	Delivery         Delivery // how the end comes home; live tasks only
+	Wake             Wake     // likewise
 }
 
 // CancelRequest is who asked for a task's end, when and why.
@@ -154,7 +157,7 @@ func (t *Task) step(u TaskUpdate, now time.Time) error {
 // reopen prepares an unknown task for what an operator said of it: its outcome is delivered anew (TK3, DL2),
 // and one that runs again starts without the wish and the deadline of the attempt before.
 func (t *Task) reopen(to TaskState) {
-	t.Delivered, t.Error, t.Summary = NotDelivered, nil, ""
+	t.Delivered, t.Error, t.Summary, t.Result = NotDelivered, nil, "", ""
 	if to == TaskQueued {
 		t.FinishedAt, t.DeadlineAt, t.StateDetail = time.Time{}, time.Time{}, ""
 		t.CancelRequestedAt, t.CancelBy, t.CancelWhy = time.Time{}, "", ""
@@ -174,6 +177,7 @@ func (t *Task) copyFields(u TaskUpdate) {
 	t.LogBytes = max(t.LogBytes, u.LogBytes)
 	t.Tail = orString(u.Tail, t.Tail)
 	t.Summary = orString(u.Summary, t.Summary)
+	t.Result = orString(u.Result, t.Result)
 	t.ResultPath = orString(u.ResultPath, t.ResultPath)
 	t.LogPath = orString(u.LogPath, t.LogPath)
 	if u.Artifacts != nil {
@@ -186,6 +190,8 @@ func (t *Task) copyFields(u TaskUpdate) {
 	if !u.DeadlineAt.IsZero() {
 		t.DeadlineAt = u.DeadlineAt
 	}
+	t.Delivery = Delivery(orString(string(u.Delivery), string(t.Delivery)))
+	t.Wake = Wake(orString(string(u.Wake), string(t.Wake)))
 	if u.Cancel != nil && !t.CancelRequested() { // the first request wins (RC1)
 		t.CancelRequestedAt, t.CancelBy, t.CancelWhy = u.Cancel.At, u.Cancel.By, u.Cancel.Why
 		if t.State.Live() {
@@ -213,6 +219,7 @@ func (t Task) newsworthy(old Task) bool {
 	return t.State != old.State ||
 		t.Attempt != old.Attempt ||
 		!t.CancelRequestedAt.Equal(old.CancelRequestedAt) ||
+		t.Delivery != old.Delivery || t.Wake != old.Wake ||
 		(t.InputRequest == nil) != (old.InputRequest == nil) ||
 		t.InputRequest != nil && t.InputRequest.ID != old.InputRequest.ID ||
 		t.Links.ChildSession != old.Links.ChildSession ||

@@ -3,6 +3,7 @@ package perdure
 import (
 	"encoding/json"
 	"hash/fnv"
+	"slices"
 	"time"
 )
 
@@ -51,9 +52,12 @@ type CallPhase string
 
 // The phases of a call.
 const (
-	CallPlanned CallPhase = "planned" // asked for; nothing is claimed
-	CallInWork  CallPhase = "running" // claimed and started
-	CallDone    CallPhase = "done"    // has its one result or placeholder
+	CallPlanned    CallPhase = "planned"    // asked for; nothing is claimed
+	CallAsking     CallPhase = "asking"     // a person is asked; nothing is claimed (AP7)
+	CallReplanning CallPhase = "replanning" // a person replaced its arguments: it is judged anew (AP5)
+	CallRequested  CallPhase = "requested"  // the client is to answer it (AP11)
+	CallInWork     CallPhase = "running"    // claimed and started
+	CallDone       CallPhase = "done"       // has its one result or placeholder
 )
 
 // TurnCall is a call of an act step.
@@ -62,7 +66,9 @@ type TurnCall struct {
 	Args      json.RawMessage `json:"args"`
 	Phase     CallPhase       `json:"phase"`
 	Result    *ToolResult     `json:"result,omitempty"`
-	StartedAt time.Time       `json:"started_at,omitzero"`
+	Approval  ApprovalID      `json:"approval_id,omitempty"` // the last one that was asked for
+	Granted   []Permission    `json:"granted,omitempty"`     // what a person allowed who replaced its arguments
+	StartedAt time.Time       `json:"started_at,omitzero"`   // or asked for from the client
 }
 
 // call returns the call of the step with this id, or nil.
@@ -75,17 +81,38 @@ func (t *Turn) call(id CallID) *TurnCall {
 	return nil
 }
 
-// InWork reports whether a call of the step is claimed and has no result yet.
-func (t *Turn) InWork(id CallID) bool {
+// InPhase reports whether a call of the step is in a phase.
+func (t *Turn) InPhase(id CallID, phase CallPhase) bool {
 	c := t.call(id)
-	return c != nil && c.Phase == CallInWork
+	return c != nil && c.Phase == phase
 }
+
+// InWork reports whether a call of the step is claimed and has no result yet.
+func (t *Turn) InWork(id CallID) bool { return t.InPhase(id, CallInWork) }
 
 // ReadBefore reports whether a call of the step began before the task was resolved: what it read of the task's
 // end may be the unknown one, so the new end still has to come home (DL2).
 func (t *Turn) ReadBefore(id CallID, task Task) bool {
 	c := t.call(id)
 	return c != nil && !task.ResolvedAt.IsZero() && !task.ResolvedAt.Before(c.StartedAt)
+}
+
+// ready reports whether nothing but a place keeps the call from being claimed.
+func (c TurnCall) ready() bool {
+	return c.Phase == CallPlanned && len(c.Permissions) == 0 && c.Refusal == nil && !c.ClientSide
+}
+
+// Allowed reports whether a person allowed a permission when they replaced the call's arguments (AP5).
+func (c TurnCall) Allowed(p Permission) bool {
+	return slices.ContainsFunc(c.Granted, func(g Permission) bool { return g.Kind == p.Kind && g.Target == p.Target })
+}
+
+// lane is the lane that the call starts in.
+func (c TurnCall) lane() Lane {
+	if c.Lane == Background {
+		return Background
+	}
+	return Foreground
 }
 
 // startable returns the planned calls that may start now: at most limit at once, one of a concurrency
@@ -107,7 +134,7 @@ func startable(calls []TurnCall, limit int, serial bool) []TurnCall {
 			continue
 		}
 		free := c.Concurrency == "" || !busy[c.Concurrency]
-		if c.Phase == CallPlanned && free && running < limit {
+		if c.ready() && free && running < limit {
 			start = append(start, c)
 			running++
 		}

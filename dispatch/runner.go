@@ -30,20 +30,33 @@ type Work struct {
 	ID       string            // unique among what runs
 	Session  perdure.SessionID //
 	Turn     perdure.TurnID    // the turn that waits for it
-	Lane     perdure.Lane      //
+	Lane     perdure.Lane      // where it begins
 	Deadline time.Time         // zero: none (LN4)
 	Run      func(ctx context.Context) tool.Result
 	Kill     func(force bool) // nil: the context is all there is
-	// End is called exactly once, from a goroutine of the dispatcher: when the work returned, or when it
+	// End is called exactly once, from a goroutine of the runner: when the work returned, or when it
 	// did not within the grace.
 	End func(End)
 	// Gone, if set, is called once when the work has really returned and its place is free.
 	Gone func()
+
+	// Soft is the time of execution until Detach is asked; 0 and less: never. Only for work that begins in
+	// the foreground (LN3).
+	Soft time.Duration
+	// Detach is asked when Soft has passed or Runner.Detach asks; true: the work is background work from now
+	// on. False keeps it in the foreground; when Soft has passed, it is asked again a second later (LN7).
+	// It is called from a goroutine of the runner, never at the same time as End and not after it, and once
+	// at a time: work that returns meanwhile waits for the answer. nil: the work never leaves the foreground.
+	Detach func() bool
+	// Stall is how long the work may show no sign of life (see Runner.Touch); then it ends with
+	// perdure.CauseStall, like one whose deadline passed. 0: for ever (LN4).
+	Stall time.Duration
 }
 
 // End is how an execution ended.
 type End struct {
 	Result      tool.Result
+	Lane        perdure.Lane  // where it ended
 	Cause       perdure.Cause // why its context ended; empty: by itself
 	DidNotStop  bool          // it is still there; whatever it does from now on is lost (RC6)
 	SignalledAt time.Time     // when the cancel reached it; zero: never
@@ -52,29 +65,17 @@ type End struct {
 
 // Runner runs work. It is safe for concurrent use.
 type Runner struct {
-	cfg  Config
-	root context.Context // of all work: never a turn's (TL4, LN9)
-	stop context.CancelCauseFunc
+	cfg   Config
+	root  context.Context // of all work: never a turn's (TL4, LN9)
+	stop  context.CancelCauseFunc
+	began time.Time // what the clocks of runs count from
 
-	mu   sync.Mutex
+	mu   sync.Mutex      // taken before the mu of a run
 	runs map[string]*run // guarded by mu; by Work.ID, until returned
 	idle chan struct{}   // guarded by mu; closed and replaced when a run returns
 }
 
-// run is one execution in work.
-type run struct {
-	work   Work
-	cancel context.CancelCauseFunc
-	end    sync.Once
-
-	mu        sync.Mutex
-	cause     perdure.Cause // guarded by mu
-	signalled time.Time     // guarded by mu
-	fence     *time.Timer   // guarded by mu
-	deadline  *time.Timer   // guarded by mu
-}
-
-// New returns a dispatcher whose work lives until Shutdown or until root ends.
+// NewRunner returns a runner whose work lives until Shutdown or until root ends.
 func NewRunner(root context.Context, cfg Config) *Runner {
 	if cfg.Grace <= 0 {
 		cfg.Grace = DefaultGrace
@@ -87,14 +88,14 @@ func NewRunner(root context.Context, cfg Config) *Runner {
 	}
 	ctx, stop := context.WithCancelCause(context.WithoutCancel(root))
 	context.AfterFunc(root, func() { stop(perdure.CauseShutdown) })
-	return &Runner{cfg: cfg, root: ctx, stop: stop, runs: map[string]*run{}, idle: make(chan struct{})}
+	return &Runner{cfg: cfg, root: ctx, stop: stop, began: time.Now(), runs: map[string]*run{}, idle: make(chan struct{})}
 }
 
 // Start runs work in a goroutine of its own. Conflict: work with this id runs already. Unavailable: the
-// dispatcher is shut down. The work can be cancelled from the moment Start returns (LN15).
+// runner is shut down. The work can be cancelled from the moment Start returns (LN15).
 func (d *Runner) Start(w Work) error {
 	ctx, cancel := context.WithCancelCause(d.root)
-	r := &run{work: w, cancel: cancel}
+	r := &run{work: w, cancel: cancel, lane: w.Lane}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.root.Err() != nil {
@@ -106,29 +107,32 @@ func (d *Runner) Start(w Work) error {
 		return fmt.Errorf("start %s: %w: it runs already", w.ID, perdure.Conflict)
 	}
 	d.runs[w.ID] = r
-	if !w.Deadline.IsZero() {
-		r.deadline = time.AfterFunc(time.Until(w.Deadline), func() { d.stopRun(r, perdure.CauseDeadline) })
-	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.clocks = newClocks(w, d.now())
+	d.arm(r)
 	go d.carry(ctx, r)
 	return nil
 }
 
+// now is the time on the runner's own clock, which no change of the machine's clock moves.
+func (d *Runner) now() time.Duration { return time.Since(d.began) }
+
 // carry runs the work and tells its end.
 func (d *Runner) carry(ctx context.Context, r *run) {
-	result := d.guarded(ctx, r.work)
+	result := protect(d.cfg.Log, func() tool.Result { return r.work.Run(ctx) }, "work", r.work.ID, "session", r.work.Session)
 	r.mu.Lock()
-	cause, signalled := r.cause, r.signalled
-	for _, timer := range []*time.Timer{r.fence, r.deadline} {
-		if timer != nil {
-			timer.Stop()
-		}
-	}
+	r.returned = true // from here on nothing stops or detaches it
+	d.arm(r)
+	r.answered()
+	end := End{Result: result, Lane: r.lane, Cause: r.cause, SignalledAt: r.signalled}
 	r.mu.Unlock()
-	if cause == "" {
-		cause = perdure.CauseOf(ctx)
+	if end.Cause == "" {
+		end.Cause = perdure.CauseOf(ctx)
 	}
 	r.end.Do(func() {
-		r.work.End(End{Result: result, Cause: cause, SignalledAt: signalled, ReturnedAt: time.Now()})
+		end.ReturnedAt = time.Now()
+		r.work.End(end)
 	})
 	r.cancel(nil)
 	d.mu.Lock()
@@ -141,119 +145,62 @@ func (d *Runner) carry(ctx context.Context, r *run) {
 	}
 }
 
-// guarded runs the work and turns a panic into an internal error; the stack goes to the log only (TL5, LN16).
-func (d *Runner) guarded(ctx context.Context, w Work) (result tool.Result) {
+// protect runs work and turns a panic into an internal error; the stack goes to the log only (TL5, LN16). ids are for
+// the log.
+func protect(log *slog.Logger, run func() tool.Result, ids ...any) (result tool.Result) {
 	defer func() {
 		if p := recover(); p != nil {
-			d.cfg.Log.Error("a tool panicked", "work", w.ID, "session", w.Session, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			log.Error("a tool panicked", append(ids, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))...)
 			result = tool.Internal(fmt.Errorf("panic: %v", p))
 			result.ErrorAs = perdure.ErrorPanic
 		}
 	}()
-	return w.Run(ctx)
+	return run()
 }
 
-// Cancel asks work to stop, with a cause, and reports whether it runs. Asking again does nothing.
-func (d *Runner) Cancel(id string, cause perdure.Cause) bool {
-	d.mu.Lock()
-	r := d.runs[id]
-	d.mu.Unlock()
-	if r == nil {
-		return false
-	}
-	d.stopRun(r, cause)
-	return true
-}
-
-// Interrupt cancels the foreground work of a turn and says how much that was. Background work of the same
-// turn is untouched (RC8).
-func (d *Runner) Interrupt(turn perdure.TurnID) int {
-	d.mu.Lock()
-	var hit []*run
-	for _, r := range d.runs {
-		if r.work.Turn == turn && r.work.Lane == perdure.Foreground {
-			hit = append(hit, r)
-		}
-	}
-	d.mu.Unlock()
-	for _, r := range hit {
-		d.stopRun(r, perdure.CauseInterrupt)
-	}
-	return len(hit)
-}
-
-// stopRun is the first phase of a cancel; the fence is the second (RC3 to RC6).
-func (d *Runner) stopRun(r *run, cause perdure.Cause) {
-	r.mu.Lock()
-	if r.cause != "" {
-		r.mu.Unlock()
-		return
-	}
-	r.cause, r.signalled = cause, time.Now()
-	r.fence = time.AfterFunc(d.cfg.Grace+d.cfg.KillWait, func() { d.fenceRun(r) })
-	r.mu.Unlock()
-	r.cancel(cause)
-	if r.work.Kill != nil {
-		go d.kill(r)
-	}
-}
-
-// kill signals a tool that needs more than its context, then forces it (RC4).
-func (d *Runner) kill(r *run) {
-	d.killOnce(r, false)
-	time.AfterFunc(d.cfg.KillWait, func() {
-		if d.Running(r.work.ID) {
-			d.killOnce(r, true)
-		}
-	})
-}
-
-// killOnce calls the tool's own Kill; a panic in it stops nothing else.
-func (d *Runner) killOnce(r *run, force bool) {
-	defer func() {
-		if p := recover(); p != nil {
-			d.cfg.Log.Error("a tool panicked while it was killed", "work", r.work.ID, "panic", fmt.Sprint(p))
-		}
-	}()
-	r.work.Kill(force)
-}
-
-// fenceRun ends work that did not stop. Its place stays taken until it returns.
-func (d *Runner) fenceRun(r *run) {
-	r.mu.Lock()
-	cause, signalled := r.cause, r.signalled
-	r.mu.Unlock()
-	r.end.Do(func() {
-		d.cfg.Log.Warn("work did not stop within the grace", "work", r.work.ID, "session", r.work.Session, "cause", cause)
-		r.work.End(End{Cause: cause, SignalledAt: signalled, DidNotStop: true})
-	})
-}
-
-// Done is closed when the dispatcher shuts down.
+// Done is closed when the runner shuts down.
 func (d *Runner) Done() <-chan struct{} { return d.root.Done() }
 
 // Running reports whether work has not returned yet.
-func (d *Runner) Running(id string) bool {
+func (d *Runner) Running(id string) bool { return d.run(id) != nil }
+
+// run returns what runs under an id, or nil.
+func (d *Runner) run(id string) *run {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.runs[id] != nil
+	return d.runs[id]
 }
 
-// Places counts the background work that holds a place: of one session, and of the whole process.
+// Places counts the background work that holds a place, which paused work does not (TK15): of one session,
+// and of the whole process. Work that detached counts for the process only; [Runner.Detached] has its number.
 // It is derived from what runs; nothing of a session stays after its last run (BG16).
 func (d *Runner) Places(session perdure.SessionID) (ofSession, ofProcess int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, r := range d.runs {
-		if r.work.Lane != perdure.Background {
+		if !r.placed() {
 			continue
 		}
 		ofProcess++
-		if r.work.Session == session {
+		if r.work.Session == session && !r.detached() {
 			ofSession++
 		}
 	}
 	return ofSession, ofProcess
+}
+
+// Detached counts the work of a session that began in the foreground, runs in the background now, and is not
+// paused: it has a cap of its own (BG16).
+func (d *Runner) Detached(session perdure.SessionID) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n := 0
+	for _, r := range d.runs {
+		if r.placed() && r.detached() && r.work.Session == session {
+			n++
+		}
+	}
+	return n
 }
 
 // Shutdown ends all contexts with CauseShutdown and returns when all work has returned, or with ctx; it

@@ -63,7 +63,7 @@ func TestWorkEndsByItself(t *testing.T) {
 	})
 }
 
-func TestPanicSettles(t *testing.T) { // TL5, LN16
+func TestRunnerPanicSettles(t *testing.T) { // TL5, LN16
 	t.Parallel()
 	inBubble(t, func(t *testing.T, b *bed) {
 		b.start(t, dispatch.Work{ID: "a", Run: func(context.Context) tool.Result { panic("boom") }})
@@ -171,7 +171,7 @@ func TestKillerIsSignalledThenForced(t *testing.T) { // RC4
 	})
 }
 
-func TestInterruptForegroundOnly(t *testing.T) { // RC8, prior art's interrupt
+func TestRunnerInterruptForegroundOnly(t *testing.T) { // RC8, prior art's interrupt
 	t.Parallel()
 	inBubble(t, func(t *testing.T, b *bed) {
 		b.start(t, dispatch.Work{ID: "front", Turn: "turn_1", Lane: perdure.Foreground, Run: untilStopped})
@@ -228,9 +228,9 @@ func TestShutdownLeavesNothing(t *testing.T) { // RC11
 	})
 }
 
-// TestCancelAtStarted cancels in the moment after Start, again and again: none of them may be missed, and
+// TestRunnerCancelAtStarted cancels in the moment after Start, again and again: none of them may be missed, and
 // each piece of work ends once (LN15).
-func TestCancelAtStarted(t *testing.T) {
+func TestRunnerCancelAtStarted(t *testing.T) {
 	t.Parallel()
 	const races = 20_000
 	d := dispatch.NewRunner(t.Context(), dispatch.Config{})

@@ -28,6 +28,10 @@ type CallWriter interface {
 	// The new row is next, whose Token, Worker, Epoch, Attempt, Task and Executions are stored and nothing else.
 	// Lost: somebody was faster, or there is no such row.
 	TakeCall(old perdure.Call, next perdure.Call) error
+	// BindCall gives a running row to a task: it stores task and attempt and nothing else, so the row runs on
+	// under the same token (LN7). Binding again the same way does nothing, and another way replaces what was
+	// bound. Lost: the row is settled or unknown, another token owns it, or there is no such row.
+	BindCall(key perdure.CallKey, token perdure.Token, task perdure.TaskID, attempt int) error
 	// Settle records the one outcome: a compare-and-set on token and state running (LG7). Unknown rows
 	// are made by Settle with state unknown. Lost: token no longer owns a running row; write nothing more.
 	// Settling again with the same token and the same result does nothing. The caller fences the epoch

@@ -1,5 +1,5 @@
 // Package store is the port of memory that survives: journal, sessions, effect ledger, tasks, outbox,
-// files, task logs, workers and requests by idempotency key, committed together or not at all.
+// files, task logs, workers, approvals and requests by idempotency key, committed together or not at all.
 //
 // It may import the root only. The one thing to know: everything that changes goes through
 // [Store.InTx], and nothing is acknowledged before InTx has returned nil. The laws stand in storetest.
@@ -32,7 +32,7 @@ type Store interface {
 	// outcome is in doubt, as it is after an error of the store itself: read it back before acting on it.
 	// Concurrent transactions may share one sync; one that fails does not fail its neighbours.
 	// A write that changes a session first locks its row with LockSession or Append, then touches task,
-	// call and outbox, in that order. Storage: the store cannot promise durability any more; stop.
+	// call, approval and outbox, in that order. Storage: the store cannot promise durability any more; stop.
 	InTx(ctx context.Context, fn func(Tx) error) error
 	// View runs fn on one consistent snapshot. It may run beside writes and never waits for them.
 	View(ctx context.Context, fn func(Reader) error) error
@@ -58,6 +58,7 @@ type Reader interface {
 	FileReader
 	WorkerReader
 	RequestReader
+	ApprovalReader
 }
 
 // Tx is what a transaction may ask and do. What it wrote it reads back.
@@ -70,6 +71,7 @@ type Tx interface {
 	FileWriter
 	WorkerWriter
 	RequestWriter
+	ApprovalWriter
 }
 
 // Frame is what a watcher sees: an event of the journal, or something for display that was never stored.

@@ -18,19 +18,9 @@ type TaskFilter struct {
 
 // TaskCount is how many tasks of a session are in a state.
 type TaskCount struct {
-	Session perdure.SessionID
-	N       int
-}
-
-// TaskMessage is a word between a session and its task (TK11).
-type TaskMessage struct {
-	ID        perdure.TaskMessageID `json:"id"`
-	Task      perdure.TaskID        `json:"task_id"`
-	Direction string                `json:"direction"` // inbound: session to task; outbound: task to session
-	Text      string                `json:"text,omitempty"`
-	Data      []byte                `json:"data,omitempty"` // JSON
-	InReplyTo perdure.RequestID     `json:"in_reply_to,omitempty"`
-	CreatedAt time.Time             `json:"created_at"`
+	Session  perdure.SessionID
+	N        int
+	Detached int // of the N, those whose Origin is perdure.OriginDetached: they take none of the session's places (BG16)
 }
 
 // Delivery is an outbox row: the end of a task that has to come home (DL1).
@@ -67,7 +57,7 @@ type TaskReader interface {
 	CountTasks(state perdure.TaskState, session perdure.SessionID) ([]TaskCount, error)
 	// TaskMessages returns up to limit messages of a task after one, in the order they were added; limit 0
 	// means all of them. An empty or unknown after means from the first on.
-	TaskMessages(id perdure.TaskID, after perdure.TaskMessageID, limit int) ([]TaskMessage, error)
+	TaskMessages(id perdure.TaskID, after perdure.TaskMessageID, limit int) ([]perdure.TaskMessage, error)
 	// Deliveries returns the outbox rows of a session that are not claimed, in the order they were added.
 	// An empty session lists those of all.
 	Deliveries(session perdure.SessionID) ([]Delivery, error)
@@ -86,7 +76,7 @@ type TaskWriter interface {
 	// changed nothing, and neither did an error.
 	UpdateTask(session perdure.SessionID, id perdure.TaskID, u perdure.TaskUpdate) (perdure.TaskChange, error)
 	// AddTaskMessage adds a message. Conflict: its id exists.
-	AddTaskMessage(m TaskMessage) error
+	AddTaskMessage(m perdure.TaskMessage) error
 	// AddDelivery adds an outbox row; the same (task, attempt, state) again does nothing, also when it was
 	// claimed meanwhile. Invalid: its state is not terminal.
 	AddDelivery(d Delivery) error

@@ -46,8 +46,9 @@ type Sink interface {
 
 // Tasks is the session's own tasks (the port "Session task registry").
 type Tasks interface {
-	// Spawn starts a background run of a tool, or queues it. The same call spawns once (TK1).
-	// Limit: no place; the error's text is the model's answer.
+	// Spawn starts a background run of a tool, or queues it, or asks a person first, and then its state is
+	// perdure.TaskAwaitingInput. The same call spawns once (TK1). Limit: no place; the error's text is the model's
+	// answer. Denied: the target's policy or a hook says no, with the answer for the model.
 	Spawn(ctx context.Context, s Spawn) (Spawned, error)
 	// Task returns a task by task id or run id. NotFound: unknown or foreign.
 	Task(ctx context.Context, id string) (perdure.Task, error)
@@ -108,6 +109,12 @@ type Spawn struct {
 	Title  string
 	Signal bool // signal_on_completion
 }
+
+// Denied is the error of a call that may not run.
+type Denied struct{ Result Result }
+
+// Error returns the text of the result.
+func (d *Denied) Error() string { return d.Result.Text }
 
 // Spawned is a background run that was started or queued.
 type Spawned struct {

@@ -155,6 +155,14 @@ type Killer interface {
 	Kill(call Call, force bool)
 }
 
+// Guarded is a tool that says what one of its calls wants to do, so that a policy can judge it (AP1).
+type Guarded interface {
+	Tool
+	// Permissions returns what the call needs beside the tool itself: the paths, hosts, commands it is about. It is a
+	// pure function of the call.
+	Permissions(call Call) []perdure.Permission
+}
+
 // Phase is where a call stands when it is narrated.
 type Phase string
 

@@ -63,6 +63,24 @@ func (r *Registry) Validate(name string, args json.RawMessage) *Result {
 	return refusal(faultText(name, faults))
 }
 
+// CheckJSON returns what is wrong with a value against a JSON Schema; empty: nothing. A schema that cannot be read asks
+// for nothing.
+func CheckJSON(schemaText, value json.RawMessage) string {
+	schema, err := compile(schemaText, anyValue)
+	if err != nil {
+		return ""
+	}
+	canonical, err := perdure.CanonicalJSON(value)
+	if err != nil {
+		return jsonFault(err)
+	}
+	var texts []string
+	for _, f := range schema.check(canonical) {
+		texts = append(texts, clip(f.path, maxFaultBytes)+": "+clip(f.text, maxFaultBytes))
+	}
+	return strings.Join(texts[:min(len(texts), maxFaults)], "; ")
+}
+
 // decoder is a typed tool: its arguments must also fit the Go type, so that an integer does not overflow (TL25).
 type decoder interface {
 	decodes(canonical []byte) []fault

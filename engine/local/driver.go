@@ -22,6 +22,7 @@ type driver struct {
 	drive  *effect.Drive
 	unsaid []effect.Outcome // only touched in run: came in, and its commit failed
 	work   map[string]*act  // only touched in run: what is carried out, by its key
+	alarm  *time.Timer      // only touched in run; nil: none was set
 }
 
 // act is one command in work.
@@ -119,6 +120,7 @@ func (d *driver) run(ctx context.Context) error {
 		return err
 	}
 	d.drive = drive
+	defer d.quiet()
 	d.gather() // what came in while the driver paused
 	models, stop := context.WithCancelCause(ctx)
 	defer stop(perdure.CauseShutdown)
@@ -138,6 +140,14 @@ func (d *driver) run(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// quiet stops the alarm.
+func (d *driver) quiet() {
+	if d.alarm != nil {
+		d.alarm.Stop()
+		d.alarm = nil
+	}
 }
 
 // await waits for outcomes or news and commits them together.
@@ -225,6 +235,8 @@ func actKey(command perdure.Command) string {
 		return "model " + string(c.Exec)
 	case perdure.RunCall:
 		return "call " + string(c.Call.ID)
+	case perdure.JudgeCall:
+		return "judge " + string(c.Call.ID) + " " + string(c.Call.Approval)
 	}
 	return ""
 }
@@ -246,8 +258,33 @@ func (d *driver) begin(models context.Context, command perdure.Command) error {
 			return nil
 		}
 		return d.runCall(models, key, c)
+	case perdure.JudgeCall:
+		if known == nil {
+			d.judgeCall(models, key, c)
+		}
+	case perdure.Until:
+		d.wakeAt(c.At)
 	}
 	return nil
+}
+
+// judgeCall asks hooks and policies, which may take their time.
+func (d *driver) judgeCall(ctx context.Context, key string, c perdure.JudgeCall) {
+	ctx, stop := context.WithCancelCause(ctx)
+	d.work[key] = &act{stop: stop}
+	session := d.drive.Session()
+	d.e.group.Go(func() {
+		defer stop(nil)
+		d.outcomes <- d.e.effects.JudgeCall(ctx, session, c)
+	})
+}
+
+// wakeAt lets the driver look again at a moment. A timer that rings for nothing costs a look.
+func (d *driver) wakeAt(at time.Time) {
+	if d.alarm != nil {
+		d.alarm.Stop()
+	}
+	d.alarm = time.AfterFunc(time.Until(at)+time.Millisecond, func() { d.e.wake(d.id) })
 }
 
 func (d *driver) stopModel(a *act, c perdure.CallModel) {
@@ -259,7 +296,7 @@ func (d *driver) stopModel(a *act, c perdure.CallModel) {
 func (d *driver) stopCall(a *act, c perdure.RunCall) {
 	if c.Stop && !a.stopped {
 		a.stopped = true
-		d.e.lanes.Cancel(perdure.CallKey{Session: d.id, Call: c.Call.ID}.String(), perdure.CauseInterrupt)
+		d.e.lanes.InterruptWork(perdure.CallKey{Session: d.id, Call: c.Call.ID}.String())
 	}
 }
 

@@ -39,6 +39,7 @@ type Overflow = effect.Overflow
 const (
 	OverflowQueue  = effect.OverflowQueue
 	OverflowReject = effect.OverflowReject
+	OverflowEvict  = effect.OverflowEvict
 )
 
 // Config is what an engine is made of. Store, Model and Tools are required.
@@ -52,19 +53,28 @@ type Config struct {
 	// Egress is the way out for tools. nil: there is none, and tools that need it say so.
 	Egress tool.Egress
 
-	MaxExecutions int           // LG9; 0: 3; -1: no cap
-	NoProgress    int           // TN1; 0: 3; -1: off
-	ModelAttempts int           // TN21; 0: 5
-	PerSession    int           // running background runs of a session; 0: 5; -1: no cap
-	PerProcess    int           // of the process; 0: 64; -1: no cap
-	QueueLength   int           // queued runs of a session; 0: 32
-	Overflow      Overflow      // BG17
-	DeferAbove    int           // TL37: with more tools than this, schemas are loaded later; 0: 40; -1: never
-	Grace         time.Duration // from cancel to fence; 0: 10 s
-	Drain         time.Duration // how long Run lets work settle when its ctx ends; 0: 10 s; -1: none
-	Lease         time.Duration // of the worker; 0: 10 s
-	Beat          time.Duration // of the worker; 0: 2 s
-	Log           *slog.Logger  // nil: discarded
+	MaxExecutions      int           // LG9; 0: 3; -1: no cap
+	NoProgress         int           // TN1; 0: 3; -1: off
+	ModelAttempts      int           // TN21; 0: 5
+	PerSession         int           // running background runs of a session; 0: 5; -1: no cap
+	PerProcess         int           // of the process; 0: 64; -1: no cap
+	QueueLength        int           // queued runs of a session; 0: 32
+	Overflow           Overflow      // BG17
+	DeferAbove         int           // TL37: with more tools than this, schemas are loaded later; 0: 40; -1: never
+	PerSessionDetached int           // calls of a session that left the foreground; they take none of PerSession; 0: 32; -1: no cap
+	EvictCap           int           // live background tasks of a session before the oldest is canceled, with OverflowEvict; 0: 32
+	SoftBudget         time.Duration // of execution, then a foreground call goes on as a task (LN3), for tools that name none; 0: 600 s; -1: never
+	ApprovalExpiry     time.Duration // 0: approvals never expire
+
+	Route  func(tool.Call) dispatch.Route // in which lane a call starts, and when it leaves it; nil: as its tool says (LN2)
+	Permit tool.Permit                    // judges what calls want to do; nil: everything is allowed that its tool does not ask about (AP1)
+	Hooks  []tool.Hook                    // look at calls before and after (TL35)
+
+	Grace time.Duration // from cancel to fence; 0: 10 s
+	Drain time.Duration // how long Run lets work settle when its ctx ends; 0: 10 s; -1: none
+	Lease time.Duration // of the worker; 0: 10 s
+	Beat  time.Duration // of the worker; 0: 2 s
+	Log   *slog.Logger  // nil: discarded
 }
 
 // Engine turns the wheel in this process. It is safe for concurrent use. Intents (a session, a message, a
@@ -112,7 +122,9 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	e.effects, err = effect.New(effect.Config{
 		Store: cfg.Store, Model: cfg.Model, Tools: cfg.Tools, Runner: e.lanes, Worker: e.worker.ID, Files: cfg.Files, Egress: cfg.Egress,
 		MaxExecutions: cfg.MaxExecutions, NoProgress: cfg.NoProgress, ModelAttempts: cfg.ModelAttempts,
-		PerSession: cfg.PerSession, PerProcess: cfg.PerProcess, QueueLength: cfg.QueueLength, Overflow: cfg.Overflow, DeferAbove: cfg.DeferAbove,
+		PerSession: cfg.PerSession, PerProcess: cfg.PerProcess, PerSessionDetached: cfg.PerSessionDetached, EvictCap: cfg.EvictCap,
+		QueueLength: cfg.QueueLength, Overflow: cfg.Overflow, DeferAbove: cfg.DeferAbove, SoftBudget: cfg.SoftBudget,
+		ApprovalExpiry: cfg.ApprovalExpiry, Route: cfg.Route, Permit: cfg.Permit, Hooks: cfg.Hooks,
 		Log: cfg.Log, Wake: e.wake, Freed: e.placeFreed,
 	})
 	if err != nil {
@@ -291,7 +303,7 @@ func (e *Engine) turn(ctx context.Context) error {
 			return context.Cause(ctx)
 		case <-tick.C:
 			if err = e.beat(ctx); err == nil {
-				err = e.catchUp(ctx)
+				err = errors.Join(e.catchUp(ctx), e.effects.ExpireApprovals(ctx))
 			}
 		case <-e.freed:
 			_, err = e.effects.StartQueued(ctx)

@@ -171,10 +171,15 @@ func (e *Engine) Send(ctx context.Context, id perdure.SessionID, message perdure
 // idle refuses a session in which a turn runs.
 func idle(r store.Reader, id perdure.SessionID) error {
 	row, err := r.Session(id)
-	if err == nil && row.Status == perdure.SessionActive {
+	if err == nil && inTurn(row.Status) {
 		err = fmt.Errorf("%w: a turn runs", perdure.Conflict)
 	}
 	return err
+}
+
+// inTurn reports whether a session of a status has a turn.
+func inTurn(s perdure.SessionStatus) bool {
+	return s == perdure.SessionActive || s == perdure.SessionWaiting
 }
 
 // refused reports an error after which nothing can have been committed.
@@ -231,7 +236,7 @@ func checkInput(m perdure.Message) error {
 func (e *Engine) Interrupt(ctx context.Context, id perdure.SessionID, by, why string) error {
 	err := e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
 		row, err := tx.Session(id)
-		if err != nil || row.Status != perdure.SessionActive {
+		if err != nil || !inTurn(row.Status) {
 			return err
 		}
 		return e.append(tx, id, perdure.Event{Actor: by, Fact: perdure.InterruptRequested{By: by, Reason: why}})

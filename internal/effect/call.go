@@ -58,25 +58,29 @@ func (e *Effects) rowOf(ctx context.Context, run CallRun) (row perdure.Call, err
 	return row, err
 }
 
-// execute carries one execution through the dispatcher to its settlement.
+// execute carries one execution through the runner to its settlement, as a call or, if it leaves its turn, as a task.
 func (e *Effects) execute(run CallRun, row perdure.Call, t tool.Tool, how func(context.Context, tool.Call, tool.Env) tool.Result) error {
 	spec := t.Spec()
-	call := toolCall(row, deadline(row.ClaimedAt, spec))
-	env := e.env(run.Session, call, &liveSink{e: e, call: call})
+	c := &callRun{e: e, run: run, row: row, call: toolCall(row, deadline(row.ClaimedAt, spec)), owner: ownerOf(run.Session), name: spec.DisplayName}
+	c.at = callTime(run.Session, row.Key.Call)
+	c.sink = callSink{e: e, work: row.Key.String(), call: c.call, keep: run.Command.Call.Soft > 0}
+	env := e.env(run.Session, c.call, &c.sink)
+	env.Dialog = &dialog{e: e, call: c}
 	work := dispatch.Work{
-		ID: row.Key.String(), Session: row.Key.Session, Turn: row.Turn, Lane: perdure.Foreground, Deadline: call.Deadline,
-		Run: func(ctx context.Context) tool.Result { return how(ctx, call, env) },
-		End: func(end dispatch.End) {
-			if leftAsItIs(end) {
-				return // nothing fails because the runtime stops (RC11)
-			}
-			run.Done(e.settled(run, row, e.ended(row, end)))
-		},
+		ID: row.Key.String(), Session: row.Key.Session, Turn: row.Turn, Lane: perdure.Foreground, Deadline: c.call.Deadline,
+		Soft: run.Command.Call.Soft, Stall: spec.Stall, Detach: c.detach,
+		Run: func(ctx context.Context) tool.Result { return how(ctx, c.call, env) },
+		End: c.end, Gone: c.gone,
 	}
 	if killer, ok := t.(tool.Killer); ok {
-		work.Kill = func(force bool) { killer.Kill(call, force) }
+		work.Kill = func(force bool) { killer.Kill(c.call, force) }
 	}
-	return e.cfg.Runner.Start(work)
+	e.calls.Store(row.Key, c)
+	if err := e.cfg.Runner.Start(work); err != nil {
+		e.calls.CompareAndDelete(row.Key, c)
+		return err
+	}
+	return nil
 }
 
 // leftAsItIs reports work that did not come to its own end before the runtime stopped. A real result that
@@ -123,12 +127,19 @@ func causeResult(cause perdure.Cause, row perdure.Call) tool.Result {
 
 // settled makes the outcome that ends a call: its settlement and tool.completed are one commit (LG7).
 func (e *Effects) settled(run CallRun, row perdure.Call, r tool.Result) Outcome {
+	r, _ = e.after(context.Background(), toolCall(row, time.Time{}), r)
 	record := e.record(row.Key, row.Tool, r)
 	state := perdure.CallSettled
 	fact := perdure.ToolCompleted{
 		CallID: row.Key.Call, Name: row.Tool, Status: record.Status(), Result: record, DurationMS: time.Since(row.ClaimedAt).Milliseconds(),
 	}
 	events := []perdure.Event{{Session: row.Key.Session, Actor: "runtime", Turn: run.Command.Turn, Call: row.Key.Call, Fact: fact}}
+	if record.ConnectionRequired != "" && run.Session.Agent.ClientConnections { // the turn waits for the client (AP12)
+		events[0].Fact = perdure.ToolCallRequested{CallID: row.Key.Call, Name: row.Tool, Args: row.Args, Connection: record.ConnectionRequired}
+		waiting := events[0]
+		waiting.Fact = perdure.SessionAwaits{TurnID: run.Command.Turn, CallIDs: []perdure.CallID{row.Key.Call}}
+		events = append(events, waiting)
+	}
 	if record.ErrorKind == perdure.ErrorUnknown {
 		state = perdure.CallUnknown
 		unknown := events[0]

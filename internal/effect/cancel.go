@@ -32,23 +32,47 @@ func (e *Effects) CancelTask(ctx context.Context, id perdure.TaskID, wish Cancel
 	}
 	receipt := perdure.CancelReceipt{RequestedAt: task.CancelRequestedAt}
 	e.starting.cancel(id) // first: work that begins right now sees it, and work that has begun is found
-	if e.cfg.Runner.Cancel(string(id), perdure.CauseCanceled) {
+	if e.cancelWork(id, perdure.CauseCanceled) {
 		receipt.SignalledAt = task.UpdatedAt
+	} else if task.State == perdure.TaskAwaitingInput { // its process died while it asked
+		if err := e.takeOverTask(ctx, task); err != nil {
+			e.cfg.Log.Error("a task that is canceled was not taken over", "task", id, "error", err)
+		}
 	}
 	e.cfg.Wake(task.Session)
 	return receipt, nil
+}
+
+// cancelWork tells the work of a task to stop, and reports whether it runs here.
+func (e *Effects) cancelWork(id perdure.TaskID, cause perdure.Cause) bool {
+	return e.cfg.Runner.Cancel(e.workOf(id), cause)
+}
+
+// touch is a sign of life of a task's work.
+func (e *Effects) touch(id perdure.TaskID) { e.cfg.Runner.Touch(e.workOf(id)) }
+
+// workOf names the work of a task in the runner: that of a call that left its turn here is the call's.
+func (e *Effects) workOf(id perdure.TaskID) string {
+	if work, ok := e.detached.Load(id); ok {
+		return work.(string)
+	}
+	return string(id)
 }
 
 // requestCancel writes the wish; work that has not begun ends with it.
 func (e *Effects) requestCancel(tx store.Tx, task perdure.Task, wish CancelWish) (perdure.Task, error) {
 	u := perdure.TaskUpdate{Attempt: task.Attempt, Cancel: &perdure.CancelRequest{At: tx.Now(), By: wish.By, Why: wish.Why}}
 	facts := []perdure.Fact{perdure.TaskCancelRequested{By: wish.By, Why: wish.Why}}
-	if task.State == perdure.TaskQueued {
+	notBegun := task.State == perdure.TaskQueued && !e.cfg.Runner.Running(e.workOf(task.ID)) || task.State == perdure.TaskAwaitingInput && task.Executions == 0
+	if notBegun {
 		u.State, u.Summary, u.Detail = perdure.TaskCanceled, "Canceled by request.", "canceled"
 		facts = append(facts, perdure.TaskCancelReceipt{Receipt: perdure.CancelReceipt{RequestedAt: tx.Now(), SignalledAt: tx.Now(), DeadAt: tx.Now()}})
 	}
 	change, err := e.updateTask(tx, task, u, facts...)
-	return change.Task, err
+	if err != nil {
+		return change.Task, err
+	}
+	return change.Task, e.voidApprovals(tx, task, wish.By)
 }
 
 // receiptOf completes a receipt from what the journal says of the task's end.
@@ -78,6 +102,6 @@ func (e *Effects) receiptOf(ctx context.Context, task perdure.Task, receipt perd
 // Beat keeps the worker's lease and ends what the store says is canceled or lost (LG19, TK8).
 func (e *Effects) Beat(beat store.Beat) {
 	for _, id := range beat.Canceled {
-		e.cfg.Runner.Cancel(string(id), perdure.CauseCanceled)
+		e.cancelWork(id, perdure.CauseCanceled)
 	}
 }

@@ -148,17 +148,19 @@ func (e *Effects) Commit(ctx context.Context, d *Drive, outcomes []Outcome) ([]p
 
 func (e *Effects) commit(ctx context.Context, d *Drive, outcomes []Outcome, take bool) ([]perdure.Command, error) {
 	var step *step
+	var failed error
 	ctx = context.WithoutCancel(ctx) // nobody leaves before the answer: what fn made is read after it
 	err := e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
 		step = newStep(e, d, tx)
 		return step.run(outcomes, take)
 	})
 	if step != nil {
+		defer e.startRouted(ctx, step, &failed)
 		for _, call := range step.claimed { // also when the answer was lost: the ledger may have them (LG5)
 			e.unstarted.Store(call.Token, perdure.TakeOver(""))
 		}
 	}
-	if err != nil {
+	if failed = err; err != nil {
 		return nil, err
 	}
 	d.row, d.session, d.Rested = step.row, step.session, step.rested
@@ -202,6 +204,7 @@ type step struct {
 	now     time.Time
 	fresh   []perdure.Event // folded, and appended to the journal at the end of the step
 	claimed map[perdure.CallID]perdure.Call
+	routed  []claimedTask // calls that are tasks from the start
 	due     []perdure.Command
 	rested  bool
 }
@@ -267,6 +270,10 @@ func (s *step) recorded(o Outcome) bool {
 			return turn == nil || turn.Phase != perdure.PhaseReasoning || turn.Exec != f.ExecID
 		case perdure.ToolCompleted:
 			return turn == nil || turn.ID != event.Turn || !turn.InWork(f.CallID)
+		case perdure.ToolCallRequested:
+			return turn == nil || turn.ID != event.Turn || !turn.InWork(f.CallID)
+		case perdure.CallReplanned:
+			return turn == nil || turn.ID != event.Turn || !turn.InPhase(f.Call.ID, perdure.CallReplanning)
 		}
 	}
 	return false
@@ -306,6 +313,14 @@ func (s *step) flush() error {
 // project writes the rows that an event of the driver describes.
 func (s *step) project(event perdure.Event) error {
 	switch f := event.Fact.(type) {
+	case perdure.ApprovalRequested:
+		return s.tx.PutApproval(f.Approval)
+	case perdure.ApprovalResolved:
+		a, err := s.tx.Approval(f.Approval)
+		if err != nil {
+			return err
+		}
+		return s.tx.PutApproval(a.Resolved(f, event.At))
 	case perdure.TaskDelivered:
 		return s.cameHome(f.TaskIDs, perdure.DeliveredInjected)
 	case perdure.ToolCompleted:
@@ -382,6 +397,9 @@ func (s *step) moment() perdure.Moment {
 
 // claim writes the intent to run a call: its row and its event (LG1, LG4).
 func (s *step) claim(c perdure.ClaimCall) error {
+	if c.Call.Lane == perdure.Background {
+		return s.claimRouted(c)
+	}
 	key := perdure.CallKey{Session: s.d.ID, Call: c.Call.ID}
 	call := perdure.Call{
 		Key: key, Turn: c.Turn, Tool: c.Call.Name, Args: c.Call.Args, Fingerprint: c.Call.Fingerprint, Class: c.Call.Class,

@@ -12,6 +12,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -31,6 +32,7 @@ type Overflow string
 const (
 	OverflowQueue  Overflow = "queue"
 	OverflowReject Overflow = "reject"
+	OverflowEvict  Overflow = "evict_oldest" // the oldest live background task of the session is canceled
 )
 
 // Config is what carrying out commands needs. Store, Model, Tools, Runner and Worker are required.
@@ -46,16 +48,25 @@ type Config struct {
 	// Egress is the way out for tools. nil: there is none.
 	Egress tool.Egress
 
-	MaxExecutions int           // LG9; 0: perdure.DefaultMaxExecutions; -1: no cap
-	NoProgress    int           // TN1; 0: perdure.DefaultNoProgress; -1: off
-	ModelAttempts int           // TN21; 0: perdure.DefaultModelAttempts
-	StallTimeout  time.Duration // TN8; 0: two minutes
-	PerSession    int           // places of a session; 0: 5 (BG16)
-	PerProcess    int           // places of the process; 0: 64
-	QueueLength   int           // queued runs a session; 0: 32
-	Overflow      Overflow      //
-	DeferAbove    int           // TL37; 0: 40; -1: off
-	Log           *slog.Logger  // nil: discarded
+	MaxExecutions      int           // LG9; 0: perdure.DefaultMaxExecutions; -1: no cap
+	NoProgress         int           // TN1; 0: perdure.DefaultNoProgress; -1: off
+	ModelAttempts      int           // TN21; 0: perdure.DefaultModelAttempts
+	StallTimeout       time.Duration // TN8; 0: two minutes
+	PerSession         int           // places of a session; 0: 5 (BG16)
+	PerProcess         int           // places of the process; 0: 64
+	QueueLength        int           // queued runs a session; 0: 32
+	Overflow           Overflow      //
+	PerSessionDetached int           // detached calls of a session, which take none of its places; 0: 32 (BG16)
+	EvictCap           int           // live background tasks of a session before the oldest goes, with OverflowEvict; 0: 32
+	DeferAbove         int           // TL37; 0: 40; -1: off
+	SoftBudget         time.Duration // of tools that name none; 0: tool.DefaultSoftBudget; -1: they never detach (LN2)
+	ApprovalExpiry     time.Duration // 0: approvals never expire (AP6)
+
+	Route  func(tool.Call) dispatch.Route // the host's routing; nil: none (LN2). Called by many at once
+	Permit tool.Permit                    // the host's policy; nil: none (AP1)
+	Hooks  []tool.Hook                    // TL35
+
+	Log *slog.Logger // nil: discarded
 
 	// Wake tells the engine that a session has something new in its journal. nil: nobody listens.
 	Wake func(perdure.SessionID)
@@ -75,6 +86,10 @@ type Effects struct {
 	// so that one whose answer was lost is known as ours (LG5): perdure.Token to perdure.TakeOver, which is
 	// empty for a claim.
 	unstarted sync.Map
+	// calls holds the foreground calls that run: perdure.CallKey to *callRun.
+	calls sync.Map
+	// detached names the work of the calls that left their turns in this process: perdure.TaskID to string.
+	detached sync.Map
 }
 
 // Wait returns when nothing is written any more by a goroutine of the effects' own.
@@ -89,6 +104,11 @@ func New(cfg Config) (*Effects, error) {
 	cfg.NoProgress = capOf(cfg.NoProgress, perdure.DefaultNoProgress)
 	cfg.PerSession = capOf(cfg.PerSession, 5)
 	cfg.PerProcess = capOf(cfg.PerProcess, 64)
+	cfg.PerSessionDetached = capOf(cfg.PerSessionDetached, 32)
+	cfg.EvictCap = capOf(cfg.EvictCap, 32)
+	if cfg.SoftBudget == 0 {
+		cfg.SoftBudget = tool.DefaultSoftBudget
+	}
 	cfg.DeferAbove = capOf(cfg.DeferAbove, 40)
 	cfg.QueueLength = capOf(cfg.QueueLength, 32)
 	if cfg.StallTimeout <= 0 {
@@ -154,4 +174,16 @@ func (e *Effects) live(id perdure.WorkerID) bool { return id == e.cfg.Worker }
 // settleContext outlives the cancel that ended the work, for the writes that record it.
 func settleContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
+}
+
+// guarded runs a piece of somebody else's code that no dispatcher carries: a tool's ticket, a file store, a
+// model. A panic in it becomes an error, and its stack goes to the log (TL5).
+func (e *Effects) guarded(what string, fn func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			e.cfg.Log.Error("a panic was caught", "in", what, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			err = fmt.Errorf("%s: panic: %v", what, p)
+		}
+	}()
+	return fn()
 }

@@ -1,6 +1,7 @@
 package effect
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/perdure/perdure"
@@ -18,7 +19,7 @@ func (e *Effects) envOf(p *taskPort, call tool.Call, sink tool.Sink) tool.Env {
 	agent := &p.owner.agent
 	files, _ := e.cfg.Files(p.owner.session)
 	return tool.Env{
-		Call: call, Sink: sink, Registry: e.cfg.Tools, Files: files, Tasks: p, Egress: e.cfg.Egress,
+		Call: call, Sink: sink, Registry: e.cfg.Tools, Files: files, Tasks: p, Mail: p, Egress: e.cfg.Egress,
 		Locale: orElse(agent.Locale, "en"), Timezone: orElse(agent.Timezone, "UTC"), DryRun: agent.DryRun,
 		Visible: e.names(*agent), Now: time.Now,
 	}
@@ -49,34 +50,32 @@ type ToolOutput struct {
 	Delta  string         `json:"delta"`
 }
 
-// liveSink is the sink of a foreground call: what it reports goes to live watchers and is not stored (EV6).
-type liveSink struct {
-	e    *Effects
-	call tool.Call
+// owner is what work needs to know of its session. A fold says more, and every run that waits would keep one in memory.
+// It is never changed.
+type owner struct {
+	session perdure.SessionID
+	agent   perdure.Agent
+	created time.Time
 }
 
-func (l *liveSink) publish(kind string, data any) perdure.Cause {
-	l.e.cfg.Store.Publish(store.Frame{Session: l.call.Session, Type: kind, Data: data})
-	return ""
+// ownerOf takes the owner out of a fold.
+func ownerOf(s *perdure.Session) *owner {
+	return &owner{session: s.ID, agent: s.Agent, created: s.CreatedAt}
 }
 
-// Status shows a line.
-func (l *liveSink) Status(text string) perdure.Cause {
-	return l.publish("tool.progress", ToolProgress{CallID: l.call.ID, Name: l.call.Tool, Message: text})
+// readOwner reads the owner from the first event of the journal, however long that is: no other event says who the agent
+// is. NotFound: no such session. Invalid: its journal begins otherwise.
+func readOwner(r store.Reader, id perdure.SessionID) (*owner, error) {
+	first, err := r.Events(id, 0, 1)
+	if err != nil {
+		return nil, fmt.Errorf("read the agent of %s: %w", id, err)
+	}
+	if len(first) == 0 {
+		return nil, fmt.Errorf("session %s: %w", id, perdure.NotFound)
+	}
+	told, ok := first[0].Fact.(perdure.SessionCreated)
+	if !ok {
+		return nil, fmt.Errorf("session %s: %w journal: it begins with %s", id, perdure.Invalid, first[0].Type())
+	}
+	return &owner{session: id, agent: told.Agent, created: first[0].At.UTC().Truncate(time.Microsecond)}, nil
 }
-
-// Progress shows how far the call is.
-func (l *liveSink) Progress(current, total float64, label string) perdure.Cause {
-	return l.publish("tool.progress", ToolProgress{CallID: l.call.ID, Name: l.call.Tool, Message: label, Current: current, Total: total})
-}
-
-// Output shows a piece of output.
-func (l *liveSink) Output(stream string, delta []byte) perdure.Cause {
-	return l.publish("tool.output.delta", ToolOutput{CallID: l.call.ID, Name: l.call.Tool, Stream: stream, Delta: string(delta)})
-}
-
-// Artifact shows nothing: a foreground call's artifacts are in its result.
-func (l *liveSink) Artifact(perdure.Artifact) perdure.Cause { return "" }
-
-// Heartbeat shows nothing.
-func (l *liveSink) Heartbeat() perdure.Cause { return "" }

@@ -7,48 +7,84 @@ import (
 	"strings"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/dispatch"
 	"github.com/perdure/perdure/tool"
 )
 
 // plan says of each call what its tool says of it, and refuses those that may not start: unknown name,
-// wrong arguments, a policy that nobody here can satisfy (TN10). It prepares the tickets of commands that
+// wrong arguments, a hook or a policy that says no (TN10). It prepares the tickets of commands that
 // outlive us, so that they stand before the claim (RC20).
 func (e *Effects) plan(ctx context.Context, s *perdure.Session, calls []perdure.ToolCall) perdure.ActStarted {
 	var act perdure.ActStarted
 	for i, call := range calls {
-		planned := perdure.PlannedCall{ID: call.ID, Name: call.Name}
-		t, known := e.lookup(s.Agent, call.Name)
-		if !known {
-			planned.Refusal = refusal(call.ID, perdure.ErrorRejected, "Tool definition not found: "+call.Name)
-			act.Calls = append(act.Calls, planned)
+		if i >= perdure.MaxCallsPerStep { // never starts (TN9)
+			act.Calls = append(act.Calls, perdure.PlannedCall{ID: call.ID, Name: call.Name})
 			continue
 		}
-		spec := t.Spec()
-		planned.DisplayName, planned.Class, planned.Concurrency = spec.DisplayName, spec.Class, spec.Concurrency
-		planned.Narration = tool.Narrate(t, tool.Call{Session: s.ID, ID: call.ID, Tool: call.Name, Args: call.Arguments}, tool.PhaseStarted, s.Agent.Locale)
-		planned.Refusal = e.refuse(s, t, call)
-		if planned.Refusal == nil && i < perdure.MaxCallsPerStep { // the others never start (TN9)
-			planned.Fingerprint, planned.Refusal = e.prepare(ctx, s, t, call)
-		}
-		act.Calls = append(act.Calls, planned)
+		act.Calls = append(act.Calls, e.planCall(ctx, s, call))
 	}
 	return act
+}
+
+// planCall plans one call. Its arguments are those that the model wrote, or that a person put in their place.
+func (e *Effects) planCall(ctx context.Context, s *perdure.Session, call perdure.ToolCall) perdure.PlannedCall {
+	planned := perdure.PlannedCall{ID: call.ID, Name: call.Name}
+	t, known := e.lookup(s.Agent, call.Name)
+	if !known {
+		planned.Refusal = refusal(call.ID, perdure.ErrorRejected, "Tool definition not found: "+call.Name)
+		return planned
+	}
+	spec := t.Spec()
+	planned.DisplayName, planned.Class, planned.Concurrency = spec.DisplayName, spec.Class, spec.Concurrency
+	seen := tool.Call{Session: s.ID, ID: call.ID, Tool: call.Name, Args: call.Arguments, Class: spec.Class, Execution: 1}
+	if s.Turn != nil {
+		seen.Turn = s.Turn.ID
+	}
+	planned.Narration = tool.Narrate(t, seen, tool.PhaseStarted, s.Agent.Locale)
+	if fault := e.fault(t, call); fault != nil {
+		fault.ErrorAs, fault.Refused = perdure.ErrorRejected, true
+		return refusedBy(planned, *fault)
+	}
+	j := e.judge(ctx, s.Agent, t, seen)
+	if j.refusal != nil {
+		return refusedBy(planned, *j.refusal)
+	}
+	if string(j.args) != string(call.Arguments) {
+		planned.Rewritten, seen.Args = j.args, j.args
+	}
+	planned.Permissions, planned.Expires = j.permissions, e.cfg.ApprovalExpiry
+	if planned.Refusal = e.refuse(s, t, call); planned.Refusal != nil {
+		return planned
+	}
+	if spec.Policy == tool.PolicyClientSide {
+		planned.ClientSide, planned.Deadline = true, spec.Deadline
+	} else {
+		routing := dispatch.RouteCall(false, e.route(seen), e.budgetOf(spec))
+		planned.Soft, planned.Wake = routing.Soft, routing.Wake
+		if routing.Lane == perdure.Background {
+			planned.Lane = perdure.Background
+		}
+	}
+	planned.Fingerprint, planned.Refusal = e.prepare(ctx, s, t, seen)
+	return planned
+}
+
+func refusedBy(planned perdure.PlannedCall, r tool.Result) perdure.PlannedCall {
+	record, _ := r.Record(planned.ID) // a refusal's text is a tool error's
+	record.NeverStarted = true
+	planned.Refusal = &record
+	return planned
 }
 
 // refuse returns the result of a call that may not start, or nil.
 func (e *Effects) refuse(s *perdure.Session, t tool.Tool, call perdure.ToolCall) *perdure.ToolResult {
 	spec := t.Spec()
-	if fault := e.fault(t, call); fault != nil {
-		record, _ := fault.Record(call.ID)
-		record.NeverStarted, record.ErrorKind = true, perdure.ErrorRejected
-		return &record
-	}
 	switch {
-	case spec.Policy == tool.PolicyRequiresApproval || spec.Policy == tool.PolicyClientSide:
-		return refusal(call.ID, perdure.ErrorDenied, fmt.Sprintf("%s needs an approval, and nobody can give one here", call.Name))
 	case s.Agent.DryRun && spec.Class != perdure.Pure && !spec.DryAware:
 		text, _ := json.Marshal(fmt.Sprintf("[dry-run] Would call %s.", call.Name))
 		return &perdure.ToolResult{CallID: call.ID, Result: text, NeverStarted: true}
+	case spec.Policy == tool.PolicyClientSide && !s.Agent.ClientTools:
+		return refusal(call.ID, perdure.ErrorDenied, fmt.Sprintf("%s is answered by the client, and this client does not answer tools", call.Name))
 	}
 	return nil
 }
@@ -67,17 +103,17 @@ func (e *Effects) fault(t tool.Tool, call perdure.ToolCall) *tool.Result {
 }
 
 // prepare computes the fingerprint and makes the ticket of a supervised run.
-func (e *Effects) prepare(ctx context.Context, s *perdure.Session, t tool.Tool, call perdure.ToolCall) (string, *perdure.ToolResult) {
-	print, err := perdure.Fingerprint(call.Name, call.Arguments)
+func (e *Effects) prepare(ctx context.Context, s *perdure.Session, t tool.Tool, call tool.Call) (string, *perdure.ToolResult) {
+	print, err := perdure.Fingerprint(call.Tool, call.Args)
 	if err != nil {
-		return "", refusal(call.ID, perdure.ErrorRejected, fmt.Sprintf("Invalid arguments for %s: %s", call.Name, strings.TrimPrefix(err.Error(), "fingerprint "+call.Name+": ")))
+		return "", refusal(call.ID, perdure.ErrorRejected, fmt.Sprintf("Invalid arguments for %s: %s", call.Tool, strings.TrimPrefix(err.Error(), "fingerprint "+call.Tool+": ")))
 	}
 	survivor, ok := t.(tool.Survivor)
 	if !ok {
 		return print, nil
 	}
 	key := perdure.CallKey{Session: s.ID, Call: call.ID}
-	ticket := tool.Call{Session: s.ID, ID: call.ID, Execution: 1, Tool: call.Name, Key: key.IdempotencyKey()}
+	ticket := tool.Call{Session: s.ID, ID: call.ID, Execution: 1, Tool: call.Tool, Key: key.IdempotencyKey()}
 	if err := e.guarded("prepare", func() error { return survivor.Prepare(ctx, ticket) }); err != nil {
 		e.cfg.Log.Error("a run cannot be prepared", "call", key, "error", tool.Chain(err))
 		return "", refusal(call.ID, perdure.ErrorInternal, perdure.GenericToolError)

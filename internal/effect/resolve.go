@@ -146,3 +146,63 @@ func (e *Effects) rewriteResult(task perdure.Task, w Word) {
 		e.cfg.Log.Warn("result.json was not rewritten", "task", task.ID, "error", err)
 	}
 }
+
+// DrainReady hands over the ended tasks of a session whose delivery is manual, each once (DL7).
+func (e *Effects) DrainReady(ctx context.Context, id perdure.SessionID) (ready []perdure.Task, err error) {
+	err = e.cfg.Store.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
+		ready = nil
+		outbox, err := tx.Deliveries(id)
+		if err != nil {
+			return err
+		}
+		for _, d := range outbox {
+			task, err := tx.Task(id, d.Task)
+			if err != nil {
+				return err
+			}
+			if task.Delivery != perdure.Manual || !task.State.Terminal() || task.Delivered != perdure.NotDelivered {
+				continue
+			}
+			task.Delivered = perdure.DeliveredDrained
+			events := []perdure.Event{taskEvent(task, perdure.TaskUpdated{Task: task, Changed: []string{"delivered"}})}
+			stamp(events, tx.Now())
+			if err := tx.Append(id, events); err != nil {
+				return err
+			}
+			if _, err := tx.UpdateTask(id, d.Task, perdure.TaskUpdate{Attempt: task.Attempt, Delivered: task.Delivered}); err != nil {
+				return err
+			}
+			if _, err := tx.ClaimDeliveries(id, []perdure.TaskID{d.Task}); err != nil {
+				return err
+			}
+			ready = append(ready, task)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("drain what is ready of %s: %w", id, err)
+	}
+	return ready, nil
+}
+
+// SetDelivery changes how the end of a live task comes home.
+func (e *Effects) SetDelivery(ctx context.Context, id perdure.TaskID, d perdure.Delivery, w perdure.Wake) (task perdure.Task, err error) {
+	if !d.Valid() || !w.Valid() {
+		return task, fmt.Errorf("set delivery of %s: %w: delivery %q, wake %q", id, perdure.Invalid, d, w)
+	}
+	err = e.cfg.Store.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
+		if task, err = tx.Task("", id); err != nil {
+			return err
+		}
+		if task.State.Terminal() {
+			return fmt.Errorf("%w: already settled", perdure.Conflict)
+		}
+		change, err := e.updateTask(tx, task, perdure.TaskUpdate{Attempt: task.Attempt, Delivery: d, Wake: w})
+		task = change.Task
+		return err
+	})
+	if err != nil {
+		return task, fmt.Errorf("set delivery of %s: %w", id, err)
+	}
+	return task, nil
+}

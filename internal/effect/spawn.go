@@ -16,6 +16,8 @@ type spawnOrder struct {
 	owner *owner
 	at    time.Time    // of the message that asks; the ids are derived from it
 	task  perdure.Task // without what only the store knows
+
+	permissions []perdure.Permission // a person is asked first (AP2)
 }
 
 // spawn starts a background run of a tool, or queues it: the record, its claim and its event are one
@@ -35,7 +37,7 @@ func (e *Effects) spawn(ctx context.Context, o spawnOrder) (tool.Spawned, error)
 	e.starting.add(task.ID)
 	err = e.cfg.Store.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
 		var err error
-		spawned, claimed, err = e.spawnIn(tx, task)
+		spawned, claimed, err = e.spawnIn(tx, task, o.permissions)
 		return err
 	})
 	started := claimed.Token != "" && (err == nil || e.owns(ctx, claimed))
@@ -49,7 +51,32 @@ func (e *Effects) spawn(ctx context.Context, o spawnOrder) (tool.Spawned, error)
 	if err != nil && !started {
 		return tool.Spawned{}, fmt.Errorf("spawn %s: %w", o.task.Tool, err)
 	}
+	e.evict(ctx, o.owner.session)
 	return spawned, nil
+}
+
+// evict cancels the oldest live background tasks of a session that has more of them than it may, where that is the
+// policy (BG17, BG18). The newest one is never the one that goes.
+func (e *Effects) evict(ctx context.Context, session perdure.SessionID) {
+	for e.cfg.Overflow == OverflowEvict && e.cfg.EvictCap > 0 {
+		var live []perdure.Task
+		err := e.cfg.Store.View(ctx, func(r store.Reader) (err error) {
+			live, err = r.Tasks(store.TaskFilter{Session: session, Kind: perdure.KindBackgroundTool, States: []perdure.TaskState{
+				perdure.TaskQueued, perdure.TaskRunning, perdure.TaskAwaitingInput,
+			}})
+			return err
+		})
+		live = slices.DeleteFunc(live, perdure.Task.CancelRequested) // on their way out
+		if err != nil || len(live) <= e.cfg.EvictCap {
+			return // what could not be read is counted at the next start
+		}
+		oldest := live[0]
+		e.cfg.Log.Warn("a background task is evicted", "task", oldest.ID, "tool", oldest.Tool, "session", session, "cap", e.cfg.EvictCap)
+		if _, err := e.CancelTask(ctx, oldest.ID, CancelWish{By: "system", Why: "evicted"}); err != nil {
+			e.cfg.Log.Error("a background task was not evicted", "task", oldest.ID, "error", err)
+			return
+		}
+	}
 }
 
 // owns reads back whether a claim was committed whose answer was lost (LG5).
@@ -76,9 +103,13 @@ func (o spawnOrder) named(secret perdure.Secret) perdure.Task {
 }
 
 // spawnIn adds the task where there is a place, or queues it where the policy allows (BG16, BG17).
-func (e *Effects) spawnIn(tx store.Tx, task perdure.Task) (tool.Spawned, perdure.Call, error) {
+func (e *Effects) spawnIn(tx store.Tx, task perdure.Task, permissions []perdure.Permission) (tool.Spawned, perdure.Call, error) {
 	if stored, err := tx.Task(task.Session, task.ID); err == nil {
 		return tool.Spawned{Task: stored}, perdure.Call{}, nil // a replay
+	}
+	if len(permissions) > 0 {
+		spawned, err := e.askFirst(tx, task, permissions)
+		return spawned, perdure.Call{}, err
 	}
 	free, position, err := e.place(tx, task.Session)
 	if err != nil {
@@ -109,12 +140,40 @@ func (e *Effects) spawnIn(tx store.Tx, task perdure.Task) (tool.Spawned, perdure
 	return tool.Spawned{Task: task, Position: position}, claimed, nil
 }
 
+// askFirst adds a task that waits for a person before it runs. It holds no place (TK15).
+func (e *Effects) askFirst(tx store.Tx, task perdure.Task, permissions []perdure.Permission) (tool.Spawned, error) {
+	session, err := tx.Session(task.Session)
+	if err != nil {
+		return tool.Spawned{}, err
+	}
+	task.State, task.Attempt, task.Delivered = perdure.TaskAwaitingInput, 1, perdure.NotDelivered
+	task.CreatedAt, task.UpdatedAt = tx.Now(), tx.Now()
+	task.InputRequest = &perdure.InputRequest{
+		ID: perdure.DeriveID[perdure.RequestID](session.Secret, task.CreatedAt, string(task.ID)), Kind: "approval", Prompt: task.DisplayName,
+	}
+	approval := e.approvalOf(task, permissions, task.DisplayName, tx.Now())
+	approval.ID = perdure.DeriveID[perdure.ApprovalID](session.Secret, task.CreatedAt, string(task.ID))
+	events := []perdure.Event{taskEvent(task, perdure.TaskCreated{Task: task}), taskEvent(task, perdure.ApprovalRequested{Approval: approval})}
+	stamp(events, tx.Now())
+	if err := tx.Append(task.Session, events); err != nil {
+		return tool.Spawned{}, err
+	}
+	if _, _, err := tx.CreateTask(task); err != nil {
+		return tool.Spawned{}, err
+	}
+	return tool.Spawned{Task: task}, tx.PutApproval(approval)
+}
+
 // place says whether a run of a session may start now, and otherwise at which position it would queue.
 // Limit: neither. The caps are counted in the store, and what has not really returned counts too (BG16).
 func (e *Effects) place(tx store.Reader, session perdure.SessionID) (free bool, position int, err error) {
-	running, err := countTasks(tx, perdure.TaskRunning, session)
+	counts, err := tx.CountTasks(perdure.TaskRunning, session)
 	if err != nil {
 		return false, 0, err
+	}
+	running := 0
+	if len(counts) > 0 {
+		running = counts[0].N - counts[0].Detached // those take no place (BG16)
 	}
 	queued, err := countTasks(tx, perdure.TaskQueued, session)
 	if err != nil {
@@ -124,7 +183,7 @@ func (e *Effects) place(tx store.Reader, session perdure.SessionID) (free bool, 
 	if e.cfg.PerSession > 0 || e.cfg.PerProcess > 0 { // counting them takes time where they are many
 		ofSession, ofProcess = e.cfg.Runner.Places(session)
 	}
-	sessionFull := e.cfg.PerSession > 0 && max(running, ofSession) >= e.cfg.PerSession
+	sessionFull := e.cfg.PerSession > 0 && max(running, ofSession) >= e.cfg.PerSession && e.cfg.Overflow != OverflowEvict
 	processFull := e.cfg.PerProcess > 0 && ofProcess >= e.cfg.PerProcess
 	switch {
 	case !sessionFull && !processFull && queued == 0:

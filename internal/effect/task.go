@@ -69,7 +69,7 @@ func (e *Effects) endTask(ctx context.Context, t perdure.Task, row perdure.Call,
 				return
 			}
 			e.cfg.Log.Error("a task's result cannot be recorded", "task", t.ID, "error", err)
-			v = e.judgeTask(row, tool.Internal(err), v.ended)
+			v = e.judgeTask(t, row, tool.Internal(err), v.ended)
 			v.plain = true
 		}
 		e.cfg.Log.Warn("a task's end is recorded again", "task", t.ID, "error", err)
@@ -97,13 +97,21 @@ type verdict struct {
 }
 
 // judgeTask turns the end of an attempt into its record, by the table of BG14.
-func (e *Effects) judgeTask(row perdure.Call, r tool.Result, end dispatch.End) verdict {
+func (e *Effects) judgeTask(t perdure.Task, row perdure.Call, r tool.Result, end dispatch.End) verdict {
 	stopped := end.DidNotStop || end.Cause != "" && !r.IsSuccess() && endedByCause(r)
 	if stopped {
 		r = causeResult(end.Cause, row)
 	}
+	r, withheld := e.after(context.Background(), toolCall(row, t.DeadlineAt), r)
 	record := e.record(row.Key, row.Tool, r)
 	v := verdict{result: record, raw: r.Raw, code: r.ExitCode, ended: end}
+	if withheld { // BG5
+		text := "[output withheld by tool policy]"
+		v.raw = &text
+	}
+	if t.FromCall() {
+		v.update.Result = perdure.ShortResult(record.Result, t.ArtifactDir()+"/result.json")
+	}
 	switch {
 	case stopped && end.Cause == perdure.CauseCanceled || r.ErrorAs == perdure.ErrorCanceled:
 		v.update.State, v.update.Summary, v.update.Detail = perdure.TaskCanceled, "Canceled by request.", "canceled"

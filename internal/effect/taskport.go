@@ -30,20 +30,26 @@ func (p *taskPort) Spawn(ctx context.Context, s tool.Spawn) (tool.Spawned, error
 		return tool.Spawned{}, fmt.Errorf("spawn %s: %w", s.Tool, perdure.NotFound)
 	}
 	spec := target.Spec()
-	hash, err := perdure.Fingerprint(s.Tool, s.Args)
-	if err != nil {
-		return tool.Spawned{}, err
-	}
+	var err error
 	task := perdure.Task{
 		Session: p.owner.session, RootSession: p.owner.session, Kind: perdure.KindBackgroundTool, Turn: p.turn, Call: p.call,
-		Origin: perdure.OriginSpawned, Tool: s.Tool, ArgsHash: hash, DisplayName: s.Title, Class: spec.Class, Lane: perdure.Background,
+		Origin: perdure.OriginSpawned, Tool: s.Tool, DisplayName: s.Title, Class: spec.Class, Lane: perdure.Background,
 		Spec:     perdure.TaskSpec{Tool: s.Tool, Arguments: s.Args, Reattachable: spec.Class.Repeatable(), SignalOnCompletion: s.Signal},
 		Delivery: perdure.ToLoop, Wake: perdure.WakeContinue,
 	}
 	if !s.Signal { // DL6
 		task.Delivery, task.Wake = perdure.Manual, perdure.WakeNone
 	}
-	return p.e.spawn(ctx, spawnOrder{owner: p.owner, at: p.askedAt(), task: task})
+	// The target is judged as itself, before anything of it goes to the background (AP2, BG5).
+	j := p.e.judge(ctx, p.owner.agent, target, tool.Call{Session: p.owner.session, Turn: p.turn, ID: p.call, Tool: s.Tool, Args: s.Args, Class: spec.Class})
+	if j.refusal != nil {
+		return tool.Spawned{}, &tool.Denied{Result: *j.refusal}
+	}
+	task.Spec.Arguments = j.args
+	if task.ArgsHash, err = perdure.Fingerprint(s.Tool, j.args); err != nil {
+		return tool.Spawned{}, err
+	}
+	return p.e.spawn(ctx, spawnOrder{owner: p.owner, at: p.askedAt(), task: task, permissions: j.permissions})
 }
 
 // askedAt is the journaled moment of the message that holds the call, the same on every replay (N4, TK1). The call of a

@@ -2,6 +2,7 @@ package effect
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -24,6 +25,13 @@ func (e *Effects) StartQueued(ctx context.Context) (int, error) {
 		if err != nil || next.ID == "" {
 			return started, err
 		}
+		if e.cfg.Runner.Running(e.workOf(next.ID)) { // it asked, was answered, and waits for its place (TK15)
+			if err := e.giveBack(ctx, next); err != nil {
+				return started, err
+			}
+			passed[next.ID] = true
+			continue
+		}
 		claimed, err := e.startTask(ctx, next)
 		if err != nil {
 			if store.Broken(err) || ctx.Err() != nil {
@@ -41,6 +49,18 @@ func (e *Effects) StartQueued(ctx context.Context) (int, error) {
 		e.runTask(claimed, freshTask)
 		e.cfg.Wake(next.Session)
 	}
+}
+
+// giveBack gives a task that waits in the middle of its work its place again.
+func (e *Effects) giveBack(ctx context.Context, next perdure.Task) error {
+	err := e.cfg.Store.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
+		_, err := e.updateTask(tx, next, perdure.TaskUpdate{Attempt: next.Attempt, State: perdure.TaskRunning})
+		return err
+	})
+	if err != nil && !errors.Is(err, perdure.Conflict) { // canceled meanwhile
+		return fmt.Errorf("give task %s its place: %w", next.ID, err)
+	}
+	return nil
 }
 
 // startTask claims a queued run. Without a token it is not queued any more.
@@ -117,7 +137,7 @@ func (e *Effects) nextQueued(ctx context.Context, passed map[perdure.TaskID]bool
 func (e *Effects) inTurn(queued, running []store.TaskCount) []perdure.SessionID {
 	load := map[perdure.SessionID]int{}
 	for _, c := range running {
-		load[c.Session] = c.N
+		load[c.Session] = c.N - c.Detached
 	}
 	var free []perdure.SessionID
 	for _, c := range queued {

@@ -39,6 +39,7 @@ type taskRun struct {
 	target tool.Tool
 	port   taskPort
 	sink   taskSink
+	dialog dialog
 }
 
 // runTask carries one attempt of a task through the dispatcher to its end.
@@ -48,16 +49,17 @@ func (e *Effects) runTask(c claimedTask, start taskStart) {
 		e.starting.drop(c.task.ID)
 		e.cfg.Log.Error("a task cannot be started", "task", c.task.ID, "tool", c.task.Tool, "session", c.task.Session)
 		e.group.Go(func() {
-			e.endTask(context.Background(), c.task, c.row, e.judgeTask(c.row, tool.Internal(perdure.NotFound), dispatch.End{}))
+			e.endTask(context.Background(), c.task, c.row, e.judgeTask(c.task, c.row, tool.Internal(perdure.NotFound), dispatch.End{}))
 		})
 		return
 	}
 	run := &taskRun{e: e, task: c.task, row: c.row, start: start, target: target}
 	run.port = taskPort{e: e, owner: c.owner, turn: c.row.Turn, call: c.row.Key.Call}
+	run.dialog.e, run.dialog.run = e, run
 	run.sink.init(e, &run.task, c.logged)
 	work := dispatch.Work{
 		ID: string(c.task.ID), Session: c.task.Session, Turn: c.task.Turn, Lane: perdure.Background, Deadline: c.task.DeadlineAt,
-		Run: run.carry, End: run.end, Gone: e.cfg.Freed,
+		Stall: target.Spec().Stall, Run: run.carry, End: run.end, Gone: e.cfg.Freed,
 	}
 	if _, ok := target.(tool.Killer); ok {
 		work.Kill = run.kill
@@ -108,11 +110,14 @@ func (r *taskRun) carry(ctx context.Context) tool.Result {
 			return result
 		}
 	}
+	env := r.env()
+	if r.task.FromCall() {
+		return r.target.Run(ctx, env.Call, *env)
+	}
 	background, ok := r.target.(tool.Background)
 	if !ok {
 		return noExecutor(r.task.Tool)
 	}
-	env := r.env()
 	return background.RunBackground(ctx, env.Call, *env, &r.sink)
 }
 
@@ -122,7 +127,7 @@ func noExecutor(name string) tool.Result {
 
 // resume goes on with what an attempt before left. Not done: the tool is to be run.
 func (r *taskRun) resume(ctx context.Context) (result tool.Result, done bool) {
-	if _, ok := r.target.(tool.Background); !ok {
+	if _, ok := r.target.(tool.Background); !ok && !r.task.FromCall() {
 		return noExecutor(r.task.Tool), true
 	}
 	env := r.env()
@@ -153,6 +158,7 @@ func (r *taskRun) call() tool.Call { return toolCall(r.row, r.task.DeadlineAt) }
 func (r *taskRun) env() *tool.Env {
 	env := r.e.envOf(&r.port, r.call(), &r.sink)
 	env.LogBytes = r.sink.logged
+	env.Dialog = &r.dialog
 	return &env
 }
 
@@ -161,7 +167,7 @@ func (r *taskRun) end(end dispatch.End) {
 	if leftAsItIs(end) || end.Cause == perdure.CauseSuperseded {
 		return // for the next start (RC11), or another's (TK6)
 	}
-	r.e.endTask(context.Background(), r.task, r.row, r.e.judgeTask(r.row, end.Result, end))
+	r.e.endTask(context.Background(), r.task, r.row, r.e.judgeTask(r.task, r.row, end.Result, end))
 }
 
 func (r *taskRun) kill(force bool) { r.target.(tool.Killer).Kill(r.call(), force) }

@@ -224,7 +224,7 @@ func (s *taskSink) write(w waiting) error {
 		s.mu.Lock()
 		s.cause = perdure.CauseCanceled
 		s.mu.Unlock()
-		s.e.cfg.Runner.Cancel(string(s.task.ID), perdure.CauseCanceled)
+		s.e.cancelWork(s.task.ID, perdure.CauseCanceled)
 	}
 	return nil
 }
@@ -243,7 +243,7 @@ func beyond(output []segment, n int64) []segment {
 func (s *taskSink) superseded(err error) bool {
 	if errors.Is(err, perdure.Lost) {
 		s.cause = perdure.CauseSuperseded
-		s.e.cfg.Runner.Cancel(string(s.task.ID), perdure.CauseSuperseded)
+		s.e.cancelWork(s.task.ID, perdure.CauseSuperseded)
 		return true
 	}
 	s.e.cfg.Log.Warn("a task's output is written again", "task", s.task.ID, "error", err)
@@ -252,6 +252,7 @@ func (s *taskSink) superseded(err error) bool {
 
 // note keeps live fields for the next flush.
 func (s *taskSink) note(change func(*perdure.TaskUpdate)) perdure.Cause {
+	s.e.touch(s.task.ID)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -291,6 +292,12 @@ func (s *taskSink) Output(stream string, delta []byte) perdure.Cause {
 	s.e.cfg.Store.Publish(store.Frame{Session: s.task.Session, Type: "tool.output.delta", Data: ToolOutput{
 		TaskID: s.task.ID, Name: s.task.Tool, Stream: stream, Delta: string(delta),
 	}})
+	return s.keep(stream, delta)
+}
+
+// keep is Output without the live frame.
+func (s *taskSink) keep(stream string, delta []byte) perdure.Cause {
+	s.e.touch(s.task.ID)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for s.size > sinkMax && s.cause == "" && !s.closed {
@@ -315,6 +322,7 @@ func (s *taskSink) Artifact(a perdure.Artifact) perdure.Cause {
 
 // Heartbeat is for the stall clock, which no tool has by default.
 func (s *taskSink) Heartbeat() perdure.Cause {
+	s.e.touch(s.task.ID)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.cause

@@ -26,7 +26,8 @@ func (e *Effects) TakeOverTasks(ctx context.Context) (int, error) {
 	}
 	taken := 0
 	for _, task := range tasks {
-		if e.live(task.Worker) {
+		waits := task.State == perdure.TaskAwaitingInput && !task.CancelRequested()
+		if e.live(task.Worker) || waits { // the second is taken up when it is answered (RC13 row 4, RC16)
 			continue
 		}
 		err := e.takeOverTask(ctx, task)
@@ -104,7 +105,7 @@ func (e *Effects) resumeTask(ctx context.Context, c claimedTask, how perdure.Tak
 	if refused != "" {
 		e.starting.drop(c.task.ID)
 		e.group.Go(func() {
-			e.endTask(context.WithoutCancel(ctx), c.task, c.row, e.judgeTask(c.row, refusedTakeOver(c.task, refused), dispatch.End{}))
+			e.endTask(context.WithoutCancel(ctx), c.task, c.row, e.judgeTask(c.task, c.row, refusedTakeOver(c.task, refused), dispatch.End{}))
 		})
 	} else {
 		e.proceed(ctx, c, how)
@@ -174,12 +175,12 @@ func (e *Effects) proceed(ctx context.Context, c claimedTask, how perdure.TakeOv
 	case perdure.GiveUp:
 		gone := tool.Error("worker heartbeat stopped")
 		gone.ErrorAs = perdure.ErrorOrphaned
-		v := e.judgeTask(row, gone, dispatch.End{})
+		v := e.judgeTask(task, row, gone, dispatch.End{})
 		v.update.Detail = fmt.Sprintf("gave up after %d executions", row.Executions)
 		e.group.Go(func() { e.endTask(context.WithoutCancel(ctx), task, row, v) })
 	default:
 		e.group.Go(func() {
-			e.endTask(context.WithoutCancel(ctx), task, row, e.judgeTask(row, unknownResult(), dispatch.End{}))
+			e.endTask(context.WithoutCancel(ctx), task, row, e.judgeTask(task, row, unknownResult(), dispatch.End{}))
 		})
 	}
 }
@@ -213,7 +214,7 @@ func (e *Effects) stopTask(ctx context.Context, task perdure.Task, row perdure.C
 		}
 	}
 	end.ReturnedAt = time.Now()
-	e.endTask(ctx, task, row, e.judgeTask(row, causeResult(end.Cause, row), end))
+	e.endTask(ctx, task, row, e.judgeTask(task, row, causeResult(end.Cause, row), end))
 }
 
 // refusedTakeOver is the end of a task that cannot be taken up again; an at_most_once one is unknown (RC15).
@@ -243,7 +244,7 @@ func (e *Effects) cannotReattach(c claimedTask) string {
 	if !ok {
 		return fmt.Sprintf("tool '%s' not found in built-in registry; cannot re-attach", task.Spec.Tool)
 	}
-	if _, ok := target.(tool.Background); !ok {
+	if _, ok := target.(tool.Background); !ok && !task.FromCall() {
 		return fmt.Sprintf("tool '%s' does not support background execution; cannot re-attach", task.Spec.Tool)
 	}
 	_, reconciles := target.(tool.Reconciler)

@@ -37,7 +37,7 @@ func TestVerdict(t *testing.T) {
 			t.Parallel()
 			e, _ := bed(t, nil)
 
-			v := e.judgeTask(perdure.Call{Tool: "x"}, c.result, c.end)
+			v := e.judgeTask(perdure.Task{}, perdure.Call{Tool: "x"}, c.result, c.end)
 
 			if v.update.State != c.state || !strings.Contains(string(v.body), c.body) || strings.Contains(string(v.body), "secret") {
 				t.Errorf("got %s with %s", v.update.State, v.body)
@@ -61,7 +61,7 @@ func TestCancelCauseIsTyped(t *testing.T) {
 		"tool error with the word": tool.Error("canceled"),
 		"internal with the word":   tool.Internal(errors.New("canceled")),
 	} {
-		if v := e.judgeTask(perdure.Call{}, r, end); v.update.State != perdure.TaskFailed {
+		if v := e.judgeTask(perdure.Task{}, perdure.Call{}, r, end); v.update.State != perdure.TaskFailed {
 			t.Errorf("%s: got %s, want failed", text, v.update.State)
 		}
 	}
@@ -69,11 +69,11 @@ func TestCancelCauseIsTyped(t *testing.T) {
 		"our cause":         tool.Internal(perdure.CauseCanceled),
 		"our cause wrapped": tool.Internal(errors.Join(errors.New("while reading"), perdure.CauseCanceled)),
 	} {
-		if v := e.judgeTask(perdure.Call{}, r, end); v.update.State != perdure.TaskCanceled {
+		if v := e.judgeTask(perdure.Task{}, perdure.Call{}, r, end); v.update.State != perdure.TaskCanceled {
 			t.Errorf("%s: got %s, want canceled", text, v.update.State)
 		}
 	}
-	if v := e.judgeTask(perdure.Call{}, tool.Internal(perdure.CauseCanceled), dispatch.End{}); v.update.State != perdure.TaskFailed {
+	if v := e.judgeTask(perdure.Task{}, perdure.Call{}, tool.Internal(perdure.CauseCanceled), dispatch.End{}); v.update.State != perdure.TaskFailed {
 		t.Errorf("nobody asked for it: got %s, want failed", v.update.State)
 	}
 }

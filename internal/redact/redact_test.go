@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"unicode/utf16"
 
 	"pgregory.net/rapid"
 
@@ -46,7 +47,7 @@ func TestS18Forms(t *testing.T) {
 // jsonEscaped writes every character as \u00xx.
 func jsonEscaped(secret string) string {
 	var out strings.Builder
-	for _, c := range []byte(secret) {
+	for _, c := range utf16.Encode([]rune(secret)) {
 		fmt.Fprintf(&out, `\u%04x`, c)
 	}
 	return out.String()

@@ -98,7 +98,7 @@ func (x *tx) AddDelivery(d store.Delivery) (err error) {
 }
 
 // AddTaskMessage is AddTaskMessage of store.Tx, as the plan lets it be.
-func (x *tx) AddTaskMessage(m store.TaskMessage) (err error) {
+func (x *tx) AddTaskMessage(m perdure.TaskMessage) (err error) {
 	fault, err := x.life.before("AddTaskMessage")
 	if err != nil {
 		return err
@@ -136,6 +136,32 @@ func (x *tx) AppendLog(id perdure.TaskID, attempt int, stream string, p []byte) 
 	return a0, err
 }
 
+// Approval is Approval of store.Tx, as the plan lets it be.
+func (x *tx) Approval(id perdure.ApprovalID) (r0 perdure.Approval, err error) {
+	fault, err := x.life.before("Approval")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Approval(id)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// Approvals is Approvals of store.Tx, as the plan lets it be.
+func (x *tx) Approvals(filter store.ApprovalFilter) (r0 []perdure.Approval, err error) {
+	fault, err := x.life.before("Approvals")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Approvals(filter)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
 // BeatWorker is BeatWorker of store.Tx, as the plan lets it be.
 func (x *tx) BeatWorker(id perdure.WorkerID, lease time.Duration) (r0 store.Beat, err error) {
 	fault, err := x.life.before("BeatWorker")
@@ -156,6 +182,19 @@ func (x *tx) BeginRequest(r store.Request) (err error) {
 		return err
 	}
 	err = x.inner.BeginRequest(r)
+	if failed := x.life.after(fault); failed != nil {
+		return failed
+	}
+	return err
+}
+
+// BindCall is BindCall of store.Tx, as the plan lets it be.
+func (x *tx) BindCall(key perdure.CallKey, token perdure.Token, task perdure.TaskID, attempt int) (err error) {
+	fault, err := x.life.before("BindCall")
+	if err != nil {
+		return err
+	}
+	err = x.inner.BindCall(key, token, task, attempt)
 	if failed := x.life.after(fault); failed != nil {
 		return failed
 	}
@@ -348,6 +387,19 @@ func (x *tx) PruneRequests(before time.Time, limit int) (r0 int, err error) {
 		return r0, failed
 	}
 	return a0, err
+}
+
+// PutApproval is PutApproval of store.Tx, as the plan lets it be.
+func (x *tx) PutApproval(a perdure.Approval) (err error) {
+	fault, err := x.life.before("PutApproval")
+	if err != nil {
+		return err
+	}
+	err = x.inner.PutApproval(a)
+	if failed := x.life.after(fault); failed != nil {
+		return failed
+	}
+	return err
 }
 
 // PutFile is PutFile of store.Tx, as the plan lets it be.
@@ -572,7 +624,7 @@ func (x *tx) Task(session perdure.SessionID, id perdure.TaskID) (r0 perdure.Task
 }
 
 // TaskMessages is TaskMessages of store.Tx, as the plan lets it be.
-func (x *tx) TaskMessages(id perdure.TaskID, after perdure.TaskMessageID, limit int) (r0 []store.TaskMessage, err error) {
+func (x *tx) TaskMessages(id perdure.TaskID, after perdure.TaskMessageID, limit int) (r0 []perdure.TaskMessage, err error) {
 	fault, err := x.life.before("TaskMessages")
 	if err != nil {
 		return r0, err
@@ -630,6 +682,32 @@ func (x *tx) Workers() (r0 []store.Worker, err error) {
 		return r0, err
 	}
 	a0, err := x.inner.Workers()
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// Approval is Approval of store.Reader, as the plan lets it be.
+func (x *reader) Approval(id perdure.ApprovalID) (r0 perdure.Approval, err error) {
+	fault, err := x.life.before("Approval")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Approval(id)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// Approvals is Approvals of store.Reader, as the plan lets it be.
+func (x *reader) Approvals(filter store.ApprovalFilter) (r0 []perdure.Approval, err error) {
+	fault, err := x.life.before("Approvals")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Approvals(filter)
 	if failed := x.life.after(fault); failed != nil {
 		return r0, failed
 	}
@@ -812,7 +890,7 @@ func (x *reader) Task(session perdure.SessionID, id perdure.TaskID) (r0 perdure.
 }
 
 // TaskMessages is TaskMessages of store.Reader, as the plan lets it be.
-func (x *reader) TaskMessages(id perdure.TaskID, after perdure.TaskMessageID, limit int) (r0 []store.TaskMessage, err error) {
+func (x *reader) TaskMessages(id perdure.TaskID, after perdure.TaskMessageID, limit int) (r0 []perdure.TaskMessage, err error) {
 	fault, err := x.life.before("TaskMessages")
 	if err != nil {
 		return r0, err

@@ -66,6 +66,17 @@ func (t *tx) TakeCall(old perdure.Call, next perdure.Call) error {
 	return nil
 }
 
+// BindCall gives a running row to a task.
+func (t *tx) BindCall(key perdure.CallKey, token perdure.Token, task perdure.TaskID, attempt int) error {
+	r, ok := t.calls.get(callKey(key))
+	if !ok || r.value.State != perdure.CallRunning || r.value.Token != token {
+		return fmt.Errorf("bind call %s to task %s: %w: it is not running under that token any more", key, task, perdure.Lost)
+	}
+	r.value.Task, r.value.Attempt = task, attempt
+	t.calls = t.calls.put(callKey(key), r)
+	return nil
+}
+
 // Settle records the one outcome.
 func (t *tx) Settle(key perdure.CallKey, token perdure.Token, state perdure.CallState, result perdure.ToolResult) error {
 	if state != perdure.CallSettled && state != perdure.CallUnknown {

@@ -46,14 +46,15 @@ type state struct {
 	events     tree[struct{}] // the ids of all events
 	calls      tree[row[perdure.Call]]
 	tasks      tree[row[perdure.Task]]
-	logs       tree[[]store.LogChunk]    // by task
-	inboxes    tree[[]store.TaskMessage] // by task
-	messages   tree[struct{}]            // the ids of all task messages
+	logs       tree[[]store.LogChunk]      // by task
+	inboxes    tree[[]perdure.TaskMessage] // by task
+	messages   tree[struct{}]              // the ids of all task messages
 	deliveries tree[row[store.Delivery]]
 	files      tree[store.File]
 	workers    tree[store.Worker]
 	requests   tree[store.Request] // by scope and key
-	position   int64               // of the row that was added last
+	approvals  tree[row[perdure.Approval]]
+	position   int64 // of the row that was added last
 }
 
 // New returns an empty store.

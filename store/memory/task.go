@@ -49,6 +49,9 @@ func (v *view) CountTasks(state perdure.TaskState, session perdure.SessionID) ([
 		count := counts[r.value.Session]
 		count.position = min(count.position, r.position)
 		count.value.N++
+		if r.value.Origin == perdure.OriginDetached {
+			count.value.Detached++
+		}
 	}
 	var found []row[store.TaskCount]
 	for _, count := range counts {

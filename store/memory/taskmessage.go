@@ -5,13 +5,12 @@ import (
 	"slices"
 
 	"github.com/perdure/perdure"
-	"github.com/perdure/perdure/store"
 )
 
 // TaskMessages returns the messages of a task after one, oldest first.
-func (v *view) TaskMessages(id perdure.TaskID, after perdure.TaskMessageID, limit int) ([]store.TaskMessage, error) {
+func (v *view) TaskMessages(id perdure.TaskID, after perdure.TaskMessageID, limit int) ([]perdure.TaskMessage, error) {
 	inbox, _ := v.inboxes.get(string(id))
-	known := slices.IndexFunc(inbox, func(m store.TaskMessage) bool { return m.ID == after })
+	known := slices.IndexFunc(inbox, func(m perdure.TaskMessage) bool { return m.ID == after })
 	found := slices.Clone(first(inbox[known+1:], limit))
 	for i := range found {
 		found[i].Data = clone(found[i].Data)
@@ -20,7 +19,7 @@ func (v *view) TaskMessages(id perdure.TaskID, after perdure.TaskMessageID, limi
 }
 
 // AddTaskMessage adds a message.
-func (t *tx) AddTaskMessage(m store.TaskMessage) error {
+func (t *tx) AddTaskMessage(m perdure.TaskMessage) error {
 	if t.messages.has(string(m.ID)) {
 		return fmt.Errorf("add message %s to task %s: %w: it exists", m.ID, m.Task, perdure.Conflict)
 	}

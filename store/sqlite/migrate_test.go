@@ -58,6 +58,68 @@ func TestMigrate(t *testing.T) {
 	}
 }
 
+// TestMigrateLanes opens what the schema before lanes left, with tasks of every origin in the queue, some of
+// whose arguments and call ids say another one: each gets its own, and the detached one is counted apart.
+func TestMigrateLanes(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	unpack(t, "testdata/schema-3.db.gz", filepath.Join(dir, "perdure.db"))
+
+	s := open(t, sqlite.Config{Dir: dir})
+
+	for _, session := range []perdure.SessionID{theSession, ""} {
+		got := read(t, s, func(r store.Reader) ([]store.TaskCount, error) { return r.CountTasks(perdure.TaskQueued, session) })
+		if diff := cmp.Diff([]store.TaskCount{{Session: theSession, N: 7, Detached: 1}}, got); diff != "" {
+			t.Errorf("counts of %q (-want +got):\n%s", session, diff)
+		}
+	}
+	want := map[perdure.TaskID]perdure.Origin{}
+	for _, task := range read(t, s, func(r store.Reader) ([]perdure.Task, error) { return r.Tasks(store.TaskFilter{}) }) {
+		want[task.ID] = task.Origin
+	}
+	if diff := cmp.Diff(want, origins(t, dir)); diff != "" || len(want) != 8 {
+		t.Errorf("origins of %d tasks (-record +column):\n%s", len(want), diff)
+	}
+	messages := read(t, s, func(r store.Reader) ([]perdure.TaskMessage, error) {
+		return r.TaskMessages("task_00000000000070008000000000000002", "", 0)
+	})
+	if len(messages) != 1 || messages[0].Text != "message of schema 3" || string(messages[0].Data) != `{"n":3}` || messages[0].By != "" {
+		t.Errorf("got messages %+v", messages)
+	}
+	approvals := read(t, s, func(r store.Reader) ([]perdure.Approval, error) { return r.Approvals(store.ApprovalFilter{}) })
+	if len(approvals) != 0 {
+		t.Errorf("got approvals %v, want none", approvals)
+	}
+}
+
+// origins returns the column of each task.
+func origins(t *testing.T, dir string) map[perdure.TaskID]perdure.Origin {
+	t.Helper()
+	db, err := sql.Open("sqlite", filepath.Join(dir, "perdure.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	rows, err := db.Query(`SELECT id, origin FROM task`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	found := map[perdure.TaskID]perdure.Origin{}
+	for rows.Next() {
+		var id perdure.TaskID
+		var origin perdure.Origin
+		if err := rows.Scan(&id, &origin); err != nil {
+			t.Fatal(err)
+		}
+		found[id] = origin
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
 // checkOld wants all that the database of an earlier version had.
 func checkOld(t *testing.T, s *sqlite.Store) {
 	t.Helper()

@@ -24,6 +24,8 @@ const (
 	listOwn     = `SELECT ` + callColumns + ` FROM call WHERE session_id = $1 AND ($2 = '' OR state = $2) ORDER BY position`
 	takeCall    = `UPDATE call SET token = $4, worker_id = $5, epoch = $6, attempt = $7, task_id = $8, executions = $9
 		WHERE session_id = $1 AND call_id = $2 AND token = $3 AND state = 'running'`
+	bindCall = `UPDATE call SET task_id = $4, attempt = $5
+		WHERE session_id = $1 AND call_id = $2 AND token = $3 AND state = 'running'`
 	settleCall = `UPDATE call SET state = $4, result = $5, settled_us = $6
 		WHERE session_id = $1 AND call_id = $2 AND token = $3 AND state = 'running'`
 	selectResult = `SELECT result FROM call WHERE session_id = $1 AND call_id = $2 AND token = $3 AND state = $4`
@@ -87,6 +89,18 @@ func (tx *Tx) TakeCall(old perdure.Call, next perdure.Call) error {
 	}
 	if err != nil {
 		return fmt.Errorf("take call %s: %w", old.Key, err)
+	}
+	return nil
+}
+
+// BindCall gives a running row to a task.
+func (tx *Tx) BindCall(key perdure.CallKey, token perdure.Token, task perdure.TaskID, attempt int) error {
+	n, err := tx.exec(bindCall, key.Session, bytesOf(key.Call), token, task, attempt)
+	if err == nil && n == 0 {
+		err = fmt.Errorf("%w: it is not running under that token any more", perdure.Lost)
+	}
+	if err != nil {
+		return fmt.Errorf("bind call %s to task %s: %w", key, task, err)
 	}
 	return nil
 }

@@ -18,6 +18,8 @@ import (
 const (
 	session = perdure.SessionID("session_00000000000070008000000000000001")
 	task    = perdure.TaskID("task_00000000000070008000000000000002")
+
+	approval = perdure.ApprovalID("appr_00000000000070008000000000000003")
 )
 
 var call = perdure.CallKey{Session: session, Call: "call_1"}
@@ -27,6 +29,7 @@ func TestUnreadableRows(t *testing.T) {
 	t.Parallel()
 	readTask := func(r store.Reader) error { _, err := r.Task(session, task); return err }
 	readCall := func(r store.Reader) error { _, err := r.Call(call); return err }
+	readApproval := func(r store.Reader) error { _, err := r.Approval(approval); return err }
 	cases := []struct {
 		name  string
 		spoil string
@@ -44,6 +47,12 @@ func TestUnreadableRows(t *testing.T) {
 		{"call result", `UPDATE call SET result = x'7b'`, readCall, call.String() + ": its stored result cannot be read"},
 		{"delivery state", `UPDATE delivery SET state = 'running'`,
 			func(r store.Reader) error { _, err := r.Deliveries(session); return err }, string(task) + `: its stored state "running" cannot be read`},
+		{"approval state", `UPDATE approval SET state = 'asked'`, readApproval, string(approval) + `: its stored state "asked" cannot be read`},
+		{"approval state beside its record", `UPDATE approval SET state = 'approved'`, readApproval, `its record says "open"`},
+		{"approval record", `UPDATE approval SET record = x'7b'`, readApproval, string(approval) + ": its stored record cannot be read"},
+		{"approval of another call", `UPDATE approval SET call_id = x'63'`, readApproval, string(approval) + " of call c of " + string(session)},
+		{"approval of another session in a list", `UPDATE approval SET session_id = 'session_3'`,
+			func(r store.Reader) error { _, err := r.Approvals(store.ApprovalFilter{}); return err }, " of call call_1 of session_3"},
 		{"event body", `UPDATE event SET body = x'7b'`,
 			func(r store.Reader) error { _, err := r.Events(session, 0, 0); return err }, "event 1 of " + string(session)},
 		{"event in another's place", `UPDATE event SET seq = 7`,
@@ -147,6 +156,7 @@ func filled(t *testing.T, dir string) *sqlite.Store {
 			claim, create,
 			tx.Settle(call, "token", perdure.CallSettled, perdure.ToolResult{CallID: "call_1"}),
 			tx.AddDelivery(store.Delivery{Session: session, Task: task, Attempt: 1, State: perdure.TaskSucceeded}),
+			tx.PutApproval(perdure.Approval{ID: approval, Session: session, Call: "call_1", State: perdure.ApprovalOpen}),
 		)
 	})
 	if err != nil {

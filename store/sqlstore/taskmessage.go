@@ -4,21 +4,20 @@ import (
 	"fmt"
 
 	"github.com/perdure/perdure"
-	"github.com/perdure/perdure/store"
 )
 
 // The statements of task messages.
 const (
-	insertTaskMessage = `INSERT INTO task_message (id, task_id, direction, body, data, in_reply_to, created_us, position)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, (SELECT COALESCE(MAX(position), 0) + 1 FROM task_message WHERE task_id = $2))
+	insertTaskMessage = `INSERT INTO task_message (id, task_id, direction, body, data, in_reply_to, created_us, sent_by, position)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, (SELECT COALESCE(MAX(position), 0) + 1 FROM task_message WHERE task_id = $2))
 		ON CONFLICT (id) DO NOTHING`
-	listTaskMessages = `SELECT id, task_id, direction, body, data, in_reply_to, created_us FROM task_message
+	listTaskMessages = `SELECT id, task_id, direction, body, data, in_reply_to, created_us, sent_by FROM task_message
 		WHERE task_id = $1 AND position > COALESCE((SELECT position FROM task_message WHERE task_id = $1 AND id = $2), 0)
 		ORDER BY position LIMIT $3`
 )
 
 // TaskMessages returns the messages of a task after one, oldest first.
-func (tx *Tx) TaskMessages(id perdure.TaskID, after perdure.TaskMessageID, limit int) ([]store.TaskMessage, error) {
+func (tx *Tx) TaskMessages(id perdure.TaskID, after perdure.TaskMessageID, limit int) ([]perdure.TaskMessage, error) {
 	found, err := list(tx, scanTaskMessage, listTaskMessages, id, after, orAll(limit))
 	if err != nil {
 		return nil, fmt.Errorf("list messages of task %s: %w", id, err)
@@ -27,8 +26,8 @@ func (tx *Tx) TaskMessages(id perdure.TaskID, after perdure.TaskMessageID, limit
 }
 
 // AddTaskMessage adds a message.
-func (tx *Tx) AddTaskMessage(m store.TaskMessage) error {
-	n, err := tx.exec(insertTaskMessage, m.ID, m.Task, m.Direction, bytesOf(m.Text), bytesOf(m.Data), m.InReplyTo, micros(m.CreatedAt))
+func (tx *Tx) AddTaskMessage(m perdure.TaskMessage) error {
+	n, err := tx.exec(insertTaskMessage, m.ID, m.Task, m.Direction, bytesOf(m.Text), bytesOf(m.Data), m.InReplyTo, micros(m.CreatedAt), bytesOf(m.By))
 	if err == nil && n == 0 {
 		err = fmt.Errorf("%w: it exists", perdure.Conflict)
 	}
@@ -38,16 +37,16 @@ func (tx *Tx) AddTaskMessage(m store.TaskMessage) error {
 	return nil
 }
 
-func scanTaskMessage(r row) (store.TaskMessage, error) {
-	var m store.TaskMessage
-	var words, data []byte
+func scanTaskMessage(r row) (perdure.TaskMessage, error) {
+	var m perdure.TaskMessage
+	var words, data, by []byte
 	var created int64
-	if err := r.Scan(&m.ID, &m.Task, &m.Direction, &words, &data, &m.InReplyTo, &created); err != nil {
-		return store.TaskMessage{}, err
+	if err := r.Scan(&m.ID, &m.Task, &m.Direction, &words, &data, &m.InReplyTo, &created, &by); err != nil {
+		return perdure.TaskMessage{}, err
 	}
 	if len(data) > 0 {
 		m.Data = data
 	}
-	m.Text, m.CreatedAt = string(words), moment(created)
+	m.Text, m.By, m.CreatedAt = string(words), string(by), moment(created)
 	return m, nil
 }

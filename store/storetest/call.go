@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/perdure/perdure"
@@ -20,6 +21,9 @@ func callLaws() []law {
 		{"take_stores_the_new_owner_and_nothing_else", takeCall},
 		{"take_refuses_what_moved_on", takeLost},
 		{"lets_one_of_many_takers_win", takeCallRace},
+		{"bind_stores_the_task_and_nothing_else", bindCall},
+		{"bind_refuses_what_moved_on", bindLost},
+		{"bind_and_settle_together_leave_one_outcome", bindRace},
 		{"lists_in_the_order_of_claims", listCalls},
 		{"gives_out_copies", callCopies},
 		{"survives_reopening", callSurvives},
@@ -225,6 +229,7 @@ func unclaimedCall(s *subject) {
 		s.refused(perdure.Lost, func(tx store.Tx) error {
 			return tx.TakeCall(perdure.Call{Key: key, Token: one.Token}, perdure.Call{Key: key, Token: "new"})
 		})
+		s.refused(perdure.Lost, func(tx store.Tx) error { return tx.BindCall(key, one.Token, "task_1", 1) })
 	}
 }
 
@@ -284,6 +289,85 @@ func takeCallRace(s *subject) {
 
 	s.same("token", s.call(old.Key).Token, perdure.Token(fmt.Sprint(winner)))
 	s.same("executions", s.call(old.Key).Executions, 2)
+}
+
+func bindCall(s *subject) {
+	session := s.session()
+	want, other := s.claimed(session), s.claimed(session)
+	task := mint[perdure.TaskID](s)
+	for _, attempt := range []int{1, 1, 2} { // the second time it does nothing
+		s.write(func(tx store.Tx) error { return tx.BindCall(want.Key, want.Token, task, attempt) })
+
+		want.Task, want.Attempt = task, attempt
+		s.same("row", s.call(want.Key), want)
+	}
+	s.same("row of another", s.call(other.Key), other)
+
+	outcome, row := s.claim(want, alive) // the token owns it as before
+	s.same("outcome of a claim", outcome, perdure.Claimed)
+	s.same("answer of a claim", row, want)
+	s.settle(want, perdure.CallSettled, text("done"))
+	got := s.call(want.Key)
+	s.same("state, task and attempt once settled", []any{got.State, got.Task, got.Attempt}, []any{perdure.CallSettled, task, 2})
+}
+
+func bindLost(s *subject) {
+	session := s.session()
+	moved, settled, unknown, running := s.claimed(session), s.claimed(session), s.claimed(session), s.claimed(session)
+	taken := moved
+	taken.Token, taken.Executions = "taken", 2
+	s.write(func(tx store.Tx) error { return tx.TakeCall(moved, taken) })
+	s.settle(settled, perdure.CallSettled, text("done"))
+	s.settle(unknown, perdure.CallUnknown, text("nobody knows"))
+	cases := []struct {
+		key   perdure.CallKey
+		token perdure.Token
+	}{
+		{moved.Key, moved.Token}, {settled.Key, settled.Token}, {unknown.Key, unknown.Token},
+		{running.Key, ""}, {running.Key, moved.Token}, {running.Key, running.Token + " "},
+	}
+	for _, c := range cases {
+		want := s.call(c.key)
+
+		s.refused(perdure.Lost, func(tx store.Tx) error { return tx.BindCall(c.key, c.token, "task_late", 1) })
+
+		s.same("row", s.call(c.key), want)
+		s.write(func(tx store.Tx) error { // a fn may take the refusal for an answer, and go on
+			if err := tx.BindCall(c.key, c.token, "task_late", 1); !errors.Is(err, perdure.Lost) {
+				return fmt.Errorf("got error %v, want %v", err, perdure.Lost)
+			}
+			return nil
+		})
+		s.same("row after a transaction that went on", s.call(c.key), want)
+	}
+}
+
+// A call that leaves its turn while it ends either left before its end, or not at all.
+func bindRace(s *subject) {
+	for range crowd {
+		call := s.claimed(s.session())
+		var bound error
+
+		s.together(2, func(i int) error {
+			return s.InTx(s.ctx, func(tx store.Tx) error {
+				if i == 0 {
+					return tx.Settle(call.Key, call.Token, perdure.CallSettled, text("done"))
+				}
+				bound = tx.BindCall(call.Key, call.Token, "task_1", 1)
+				if errors.Is(bound, perdure.Lost) {
+					return nil
+				}
+				return bound
+			})
+		})
+
+		want := perdure.TaskID("task_1")
+		if bound != nil {
+			want = ""
+		}
+		got := s.call(call.Key)
+		s.same("state and task", []any{got.State, got.Task}, []any{perdure.CallSettled, want})
+	}
 }
 
 func listCalls(s *subject) {

@@ -15,12 +15,13 @@ type everything struct {
 	Events     []perdure.Event
 	Calls      []perdure.Call
 	Tasks      []perdure.Task
-	Messages   []store.TaskMessage
+	Messages   []perdure.TaskMessage
 	Log        []store.LogChunk
 	Deliveries []store.Delivery
 	Files      []store.File
 	Workers    []store.Worker
 	Requests   []store.Request
+	Approvals  []perdure.Approval
 }
 
 // things are what touch writes of each noun: some that are there, which it changes, and new ones.
@@ -28,9 +29,11 @@ type things struct {
 	session, fresh        perdure.SessionID
 	worker, freshWorker   perdure.WorkerID
 	claimed, unknown      perdure.Call
+	bound                 perdure.Call // claimed, to be bound to task
+	open, freshQuestion   perdure.Approval
 	call                  perdure.Call
 	task, freshTask       perdure.Task
-	message               store.TaskMessage
+	message               perdure.TaskMessage
 	events, moreOfTheOld  []perdure.Event
 	request, freshRequest store.Request
 	requests              []store.Request // these, one that is to be pruned and one that has an answer
@@ -46,19 +49,20 @@ func (s *subject) prepare() things {
 		return tx.PutSnapshot(w.session, store.Snapshot{Seq: 1, Version: 1, Body: []byte("old")})
 	})
 	w.claimed, w.call = s.claimed(w.session), s.newCall(w.session)
-	w.unknown = s.claimed(w.session)
+	w.unknown, w.bound = s.claimed(w.session), s.claimed(w.session)
 	s.settle(w.unknown, perdure.CallUnknown, text("nobody knows"))
 	w.task = s.newTask(w.session)
 	w.task.Worker = w.worker
 	s.create(w.task)
 	w.freshTask = s.newTask(w.session)
 	s.say(w.task.ID, 1)
-	w.message = store.TaskMessage{ID: mint[perdure.TaskMessageID](s), Task: w.task.ID, Direction: "outbound", Text: "new"}
+	w.message = perdure.TaskMessage{ID: mint[perdure.TaskMessageID](s), Task: w.task.ID, Direction: perdure.Outbound, Text: "new"}
 	s.output(w.task.ID, "stdout", "old output\n")
 	s.deliver(ended(w.session, "task_old", 1, perdure.TaskFailed), ended(w.session, "task_other", 1, perdure.TaskFailed))
 	s.put(w.session, "/old/file", "old")
 	s.put(w.session, "/old/gone", "old")
 	w.events, w.moreOfTheOld = s.events(2), s.events(2)
+	w.open, w.freshQuestion = s.ask(s.newApproval(w.session)), s.newApproval(w.session)
 	pruned := s.begun()
 	s.later(pruned.At)
 	w.request, w.freshRequest = s.begun(), s.newRequest()
@@ -72,6 +76,8 @@ func (w things) touch(tx store.Tx) error {
 	next.State, next.Token = perdure.CallRunning, "rerun"
 	taken := w.claimed
 	taken.Token, taken.Executions = "taken", 2
+	answered := w.open
+	answered.State, answered.By = perdure.ApprovalApproved, "user"
 	steps := []func() error{
 		func() error { _, err := tx.LockSession(w.session, 1); return err },
 		func() error { return tx.Append(w.session, w.moreOfTheOld) },
@@ -94,6 +100,9 @@ func (w things) touch(tx store.Tx) error {
 		func() error { return tx.TakeCall(w.claimed, taken) },
 		func() error { return tx.Settle(taken.Key, taken.Token, perdure.CallSettled, text("done")) },
 		func() error { return tx.ResolveCall(next, "operator") },
+		func() error { return tx.BindCall(w.bound.Key, w.bound.Token, w.task.ID, 1) },
+		func() error { return tx.PutApproval(answered) },
+		func() error { return tx.PutApproval(w.freshQuestion) },
 		func() error { return tx.AddTaskMessage(w.message) },
 		func() error { _, err := tx.AppendLog(w.task.ID, 1, "stderr", []byte("new output\n")); return err },
 		func() error { return tx.AddDelivery(ended(w.session, w.task.ID, 1, perdure.TaskSucceeded)) },
@@ -133,6 +142,7 @@ func (w things) look(r store.Reader) (found everything, err error) {
 		func() error { found.Log, _, err = r.ReadLog(w.task.ID, 0, 1000); return err },
 		func() error { found.Deliveries, err = r.Deliveries(""); return err },
 		func() error { found.Workers, err = r.Workers(); return err },
+		func() error { found.Approvals, err = r.Approvals(store.ApprovalFilter{}); return err },
 		func() error {
 			snapshot, err := r.Snapshot(w.session)
 			found.Snapshots = append(found.Snapshots, snapshot)

@@ -116,7 +116,9 @@ func everyFact() []perdure.Fact {
 		filled[perdure.ToolUnknown](), filled[perdure.ToolResolved](), filled[perdure.TranscriptRepaired](),
 		filled[perdure.TaskCreated](), filled[perdure.TaskUpdated](), filled[perdure.TaskReattached](),
 		filled[perdure.TaskResolved](), filled[perdure.TaskCancelRequested](), filled[perdure.TaskCancelReceipt](),
-		filled[perdure.TaskDelivered](), filled[perdure.DeliveryHeld](),
+		filled[perdure.TaskDelivered](), filled[perdure.DeliveryHeld](), filled[perdure.SessionAwaits](), filled[perdure.ToolDetached](),
+		filled[perdure.ToolCallRequested](), filled[perdure.CallReplanned](), filled[perdure.ApprovalRequested](),
+		filled[perdure.ApprovalResolved](), filled[perdure.TaskMessageSent](), filled[perdure.TaskMessageReceived](),
 		perdure.UnknownFact{Kind: "weather.changed", Data: []byte(`{"n":12345678901234567890,"sky":["<blue>",null]}`)},
 	}
 }

@@ -93,6 +93,7 @@ func nouns() []noun {
 		{"file", fileLaws()},
 		{"worker", workerLaws()},
 		{"request", requestLaws()},
+		{"approval", approvalLaws()},
 		{"tx", txLaws()},
 		{"view", viewLaws()},
 		{"watch", watchLaws()},

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/perdure/perdure"
@@ -26,6 +27,8 @@ func taskLaws() []law {
 		{"lets_one_of_many_attempts_win", attemptRace},
 		{"lists_by_filter_in_the_order_of_creation", listTasks},
 		{"counts_by_state_and_session", countTasks},
+		{"counts_detached_calls_among_the_others", countDetached},
+		{"keeps_the_tail_of_the_output", taskTail},
 		{"gives_out_copies", taskCopies},
 		{"survives_reopening", taskSurvives},
 	}
@@ -399,35 +402,25 @@ func listTasks(s *subject) {
 	}
 }
 
-func countTasks(s *subject) {
-	one, other, empty := s.session(), s.session(), s.session()
-	for i, session := range []perdure.SessionID{other, one, other, other} {
-		t := s.newTask(session)
-		t.ID, t.State = perdure.TaskID(fmt.Sprintf("task_%d", 9-i)), perdure.TaskQueued // the id decides no order
-		s.create(t)
-	}
-	s.create(s.newTask(one)) // it runs
-	s.update(perdure.Task{ID: "task_9"}, perdure.TaskUpdate{Attempt: 1, State: perdure.TaskRunning})
+func taskTail(s *subject) {
+	t := s.newTask(s.session())
+	t.Tail = "[stdout] of the first attempt"
+	want := s.create(t)
+	s.same("tail", s.task(t.ID).Tail, t.Tail)
 
-	for _, c := range []struct {
-		state   perdure.TaskState
-		session perdure.SessionID
-		want    []store.TaskCount
-	}{
-		{perdure.TaskQueued, "", []store.TaskCount{{Session: one, N: 1}, {Session: other, N: 2}}}, // other's oldest runs
-		{perdure.TaskRunning, "", []store.TaskCount{{Session: other, N: 1}, {Session: one, N: 1}}},
-		{perdure.TaskQueued, other, []store.TaskCount{{Session: other, N: 2}}},
-		{perdure.TaskQueued, empty, nil},
-		{perdure.TaskFailed, "", nil},
-	} {
-		var got []store.TaskCount
-		s.read(func(r store.Reader) (err error) {
-			got, err = r.CountTasks(c.state, c.session)
-			return err
-		})
-		s.same(fmt.Sprintf("%s of %q", c.state, c.session), got, c.want)
+	for _, tail := range []string{"[stderr] line\r\n\x1b[31m日本語 <&> \\n", strings.Repeat("🙂", 2_048)} {
+		change, _ := s.update(want, perdure.TaskUpdate{Attempt: 1, Tail: tail, LogBytes: 9})
+
+		s.same("tail that is answered", change.Task.Tail, tail)
+		s.same("record", s.task(t.ID), change.Task)
+		s.same("tail", s.task(t.ID).Tail, tail)
 	}
-	s.refused(perdure.Invalid, func(tx store.Tx) error { _, err := tx.CountTasks("done", ""); return err })
+	want = s.task(t.ID)
+	s.update(want, perdure.TaskUpdate{Attempt: 1, State: perdure.TaskSucceeded})
+
+	s.reopen()
+
+	s.same("tail once it ended", s.task(t.ID).Tail, want.Tail)
 }
 
 func taskCopies(s *subject) {

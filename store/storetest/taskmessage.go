@@ -20,7 +20,7 @@ func taskMessageLaws() []law {
 }
 
 // messages returns messages of a task.
-func (s *subject) messages(id perdure.TaskID, after perdure.TaskMessageID, limit int) (found []store.TaskMessage) {
+func (s *subject) messages(id perdure.TaskID, after perdure.TaskMessageID, limit int) (found []perdure.TaskMessage) {
 	s.Helper()
 	s.read(func(r store.Reader) (err error) {
 		found, err = r.TaskMessages(id, after, limit)
@@ -30,14 +30,14 @@ func (s *subject) messages(id perdure.TaskID, after perdure.TaskMessageID, limit
 }
 
 // say adds messages to a task and returns them.
-func (s *subject) say(id perdure.TaskID, n int) []store.TaskMessage {
+func (s *subject) say(id perdure.TaskID, n int) []perdure.TaskMessage {
 	s.Helper()
-	said := make([]store.TaskMessage, n)
+	said := make([]perdure.TaskMessage, n)
 	s.write(func(tx store.Tx) error {
 		for i := range said {
-			said[i] = store.TaskMessage{
-				ID: mint[perdure.TaskMessageID](s), Task: id, Direction: "inbound",
-				Text: fmt.Sprint("message ", i), CreatedAt: moment(-i), // it does not decide the order
+			said[i] = perdure.TaskMessage{
+				ID: mint[perdure.TaskMessageID](s), Task: id, Direction: perdure.Inbound,
+				Text: fmt.Sprint("message ", i), By: fmt.Sprint("user ", i), CreatedAt: moment(-i), // it does not decide the order
 			}
 			if err := tx.AddTaskMessage(said[i]); err != nil {
 				return err
@@ -50,21 +50,21 @@ func (s *subject) say(id perdure.TaskID, n int) []store.TaskMessage {
 
 func messageFields(s *subject) {
 	t := s.create(s.newTask(s.session()))
-	want := filled[store.TaskMessage]()
+	want := filled[perdure.TaskMessage]()
 	want.Task = t.ID
 	given := want
 	given.CreatedAt = want.CreatedAt.Add(999).In(time.FixedZone("east", 5*3600))
 
 	s.write(func(tx store.Tx) error { return tx.AddTaskMessage(given) })
 
-	s.same("messages", s.messages(t.ID, "", 0), []store.TaskMessage{want})
+	s.same("messages", s.messages(t.ID, "", 0), []perdure.TaskMessage{want})
 }
 
 func hostileMessages(s *subject) {
 	t := s.create(s.newTask(s.session()))
-	var want []store.TaskMessage
+	var want []perdure.TaskMessage
 	for _, words := range hostile() {
-		m := store.TaskMessage{ID: mint[perdure.TaskMessageID](s), Task: t.ID, Direction: "outbound", Text: words, Data: []byte(words)}
+		m := perdure.TaskMessage{ID: mint[perdure.TaskMessageID](s), Task: t.ID, Direction: perdure.Outbound, Text: words, Data: []byte(words), By: words}
 		want = append(want, m)
 		s.write(func(tx store.Tx) error { return tx.AddTaskMessage(m) })
 	}
@@ -81,7 +81,7 @@ func messagePages(s *subject) {
 	cases := []struct {
 		after perdure.TaskMessageID
 		limit int
-		want  []store.TaskMessage
+		want  []perdure.TaskMessage
 	}{
 		{"", 0, all}, {"", 2, all[:2]}, {all[1].ID, 2, all[2:4]}, {all[3].ID, 9, all[4:]}, {all[4].ID, 0, nil},
 		{theirs[1].ID, 0, all}, {mint[perdure.TaskMessageID](s), 1, all[:1]},
@@ -90,7 +90,7 @@ func messagePages(s *subject) {
 		s.same(fmt.Sprintf("after %q, limit %d", c.after, c.limit), s.messages(one.ID, c.after, c.limit), c.want)
 	}
 	s.same("of another task", s.messages(other.ID, "", 0), theirs)
-	s.same("of no task", s.messages(mint[perdure.TaskID](s), "", 0), []store.TaskMessage{})
+	s.same("of no task", s.messages(mint[perdure.TaskID](s), "", 0), []perdure.TaskMessage{})
 }
 
 func knownMessageID(s *subject) {
@@ -104,18 +104,18 @@ func knownMessageID(s *subject) {
 		s.refused(perdure.Conflict, func(tx store.Tx) error { return tx.AddTaskMessage(again) })
 	}
 	s.same("messages", s.messages(one.ID, "", 0), said)
-	s.same("of another task", s.messages(other.ID, "", 0), []store.TaskMessage{})
+	s.same("of another task", s.messages(other.ID, "", 0), []perdure.TaskMessage{})
 }
 
 func messageCopies(s *subject) {
 	t := s.create(s.newTask(s.session()))
-	want, given := filled[store.TaskMessage](), filled[store.TaskMessage]()
+	want, given := filled[perdure.TaskMessage](), filled[perdure.TaskMessage]()
 	want.Task, given.Task = t.ID, t.ID
 
 	s.write(func(tx store.Tx) error { return tx.AddTaskMessage(given) })
 	scribble(given, s.messages(t.ID, "", 0))
 
-	s.same("messages", s.messages(t.ID, "", 0), []store.TaskMessage{want})
+	s.same("messages", s.messages(t.ID, "", 0), []perdure.TaskMessage{want})
 }
 
 func messagesSurvive(s *subject) {

@@ -101,10 +101,13 @@ func (s *spawn) Run(ctx context.Context, call tool.Call, env tool.Env) tool.Resu
 			"message": "[dry-run] Would run '" + args.name + "' in the background.", "tool": args.name, "title": args.title,
 		})
 	}
+	var denied *tool.Denied
 	done, err := env.Tasks.Spawn(ctx, tool.Spawn{Tool: args.name, Args: args.raw, Title: args.title, Signal: args.signal})
 	switch {
 	case errors.Is(err, perdure.Limit):
-		return tool.Error(limitText(err)) // rows 19, 20
+		return tool.Error(wordsOf(err, perdure.Limit)) // rows 19, 20
+	case errors.As(err, &denied):
+		return denied.Result // rows 13, 14
 	case err != nil:
 		return failed(ctx, err) // row 21
 	}
@@ -225,21 +228,13 @@ func (o order) reply(done tool.Spawned) spawned {
 		Title: o.title, Tool: o.name, Status: perdure.TaskRunning, Signal: o.signal,
 		ArtifactDir: t.ArtifactDir(), LogPath: t.ArtifactDir() + "/output.log", ResultPath: t.ArtifactDir() + "/result.json",
 	}
-	if t.State == perdure.TaskQueued {
-		s.Status, s.QueuePosition = perdure.TaskQueued, done.Position
+	switch t.State {
+	case perdure.TaskQueued:
+		s.Status, s.QueuePosition = t.State, done.Position
+	case perdure.TaskAwaitingInput: // a person is asked first (AP2)
+		s.Status = t.State
 	}
 	return s
-}
-
-// limitText returns the words of the cap itself, without what the layers above wrapped around them.
-func limitText(err error) string {
-	for {
-		inner := errors.Unwrap(err)
-		if inner == error(perdure.Limit) || !errors.Is(inner, perdure.Limit) {
-			return err.Error()
-		}
-		err = inner
-	}
 }
 
 func refuse(text string) *tool.Result {

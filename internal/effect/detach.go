@@ -1,0 +1,252 @@
+package effect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/dispatch"
+	"github.com/perdure/perdure/internal/redact"
+	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/tool"
+)
+
+// callRun is one execution of a foreground call in this process. It may become a task on its way.
+type callRun struct {
+	e     *Effects
+	run   CallRun
+	row   perdure.Call
+	call  tool.Call
+	owner *owner
+	name  string    // the tool's display name
+	at    time.Time // of the message that asks: the task's ids are derived from it
+	sink  callSink
+
+	mu   sync.Mutex
+	why  string       // guarded by mu; the reason for which it is asked to leave; empty: its budget
+	task perdure.Task // guarded by mu; set once it is one
+	told bool         // guarded by mu; that it stays for want of a place was said
+}
+
+// end is told by the runner how the execution ended.
+func (c *callRun) end(end dispatch.End) {
+	c.e.calls.Delete(c.row.Key)
+	c.sink.close()
+	if leftAsItIs(end) {
+		return // nothing fails because the runtime stops (RC11)
+	}
+	if end.Lane != perdure.Background {
+		c.run.Done(c.e.settled(c.run, c.row, c.e.ended(c.row, end)))
+		return
+	}
+	if end.Cause == perdure.CauseSuperseded {
+		return // another's (TK6)
+	}
+	task, row := c.asTask()
+	c.e.endTask(context.Background(), task, row, c.e.judgeTask(task, row, end.Result, end))
+}
+
+// gone is told when the tool has really returned.
+func (c *callRun) gone() {
+	if task, _ := c.asTask(); task.ID != "" {
+		c.e.detached.Delete(task.ID)
+		c.e.cfg.Freed()
+	}
+}
+
+// asTask is the task that the call became, with its row in the ledger; the zero task in the foreground.
+func (c *callRun) asTask() (perdure.Task, perdure.Call) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	row := c.row
+	row.Task, row.Attempt = c.task.ID, c.task.Attempt
+	return c.task, row
+}
+
+// leave asks the runner for the end of the foreground, for a reason, and reports whether the call is a task now.
+func (c *callRun) leave(why string) bool {
+	c.mu.Lock()
+	c.why = why
+	c.mu.Unlock()
+	return c.e.cfg.Runner.Detach(c.row.Key.String())
+}
+
+// detach makes the call a task: task row, lane, placeholder and the binding of the ledger row are one commit, fenced by
+// the session's epoch (LN7). When it cannot be made, the call stays in the foreground and is asked again.
+func (c *callRun) detach() bool {
+	c.mu.Lock()
+	why := c.why
+	c.why = ""
+	c.mu.Unlock()
+	soft := c.run.Command.Call.Soft
+	if why == "" {
+		why = perdure.DetachedByBudget
+	}
+	ctx, cancel := settleContext(context.Background())
+	defer cancel()
+	var task perdure.Task
+	err := c.e.cfg.Store.InTx(ctx, func(tx store.Tx) (err error) {
+		task, err = c.detachIn(tx, why, soft)
+		return err
+	})
+	if err != nil && !c.isTask(ctx, task) {
+		c.e.detached.Delete(task.ID)
+		c.stays(err)
+		return false
+	}
+	c.mu.Lock()
+	c.task = task
+	c.mu.Unlock()
+	sink := newTaskSink(c.e, task, 0)
+	c.sink.become(sink)
+	c.e.cfg.Log.Warn("a call left its turn", "tool", c.row.Tool, "why", why, "budget", soft, "task", task.ID, "call", c.row.Key, "args", redact.Document(c.row.Args))
+	c.e.cfg.Wake(c.row.Key.Session)
+	c.e.evict(ctx, c.row.Key.Session)
+	return true
+}
+
+// DetachCall lets a foreground call that runs here go on as a task. NotFound: it does not. Conflict: it stays, and why.
+func (e *Effects) DetachCall(ctx context.Context, key perdure.CallKey) (perdure.Task, error) {
+	running, ok := e.calls.Load(key)
+	if !ok {
+		return perdure.Task{}, fmt.Errorf("detach call %s: %w: it does not run in the foreground", key, perdure.NotFound)
+	}
+	c := running.(*callRun)
+	if !c.leave(perdure.DetachedByHost) {
+		return perdure.Task{}, fmt.Errorf("detach call %s: %w: it stays in the foreground", key, perdure.Conflict)
+	}
+	task, _ := c.asTask()
+	return e.storedTask(ctx, task)
+}
+
+// isTask reads back whether a commit was made whose answer was lost.
+func (c *callRun) isTask(ctx context.Context, task perdure.Task) bool {
+	if task.ID == "" {
+		return false
+	}
+	var row perdure.Call
+	err := c.e.cfg.Store.View(ctx, func(r store.Reader) (err error) {
+		row, err = r.Call(c.row.Key)
+		return err
+	})
+	return err == nil && row.Token == c.row.Token && row.Task == task.ID
+}
+
+// stays tells why a call is still in the foreground, once where it only wants a place.
+func (c *callRun) stays(err error) {
+	var full *noPlace
+	if !errors.As(err, &full) {
+		c.e.cfg.Log.Warn("a call could not leave its turn", "tool", c.row.Tool, "call", c.row.Key, "error", err)
+		return
+	}
+	c.mu.Lock()
+	told := c.told
+	c.told = true
+	c.mu.Unlock()
+	if !told {
+		c.sink.Status(full.text)
+	}
+}
+
+// detachIn is the commit of detach.
+func (c *callRun) detachIn(tx store.Tx, why string, soft time.Duration) (perdure.Task, error) {
+	key := c.row.Key
+	session, err := tx.Session(key.Session)
+	if err != nil {
+		return perdure.Task{}, err
+	}
+	if session.Worker != c.e.cfg.Worker {
+		return perdure.Task{}, fmt.Errorf("session %s: %w", key.Session, perdure.Lost)
+	}
+	if _, err := tx.LockSession(key.Session, session.Epoch); err != nil {
+		return perdure.Task{}, err
+	}
+	if err := c.e.mayDetach(tx, key.Session); err != nil {
+		return perdure.Task{}, err
+	}
+	task := c.e.taskOfCall(callTask{owner: c.owner, row: c.row, at: c.at, secret: session.Secret, name: c.name, origin: perdure.OriginDetached})
+	task.Wake = perdure.Wake(orElse(string(c.run.Command.Call.Wake), string(task.Wake)))
+	now := tx.Now()
+	task.State, task.Worker, task.Executions, task.DeadlineAt = perdure.TaskRunning, c.e.cfg.Worker, c.row.Executions, c.call.Deadline
+	task.CreatedAt, task.UpdatedAt, task.StartedAt, task.HeartbeatAt, task.DetachedAt = now, now, c.row.ClaimedAt, now, now
+	c.e.detached.Store(task.ID, key.String()) // a cancel that sees the task finds its work
+	if err := tx.BindCall(key, c.row.Token, task.ID, task.Attempt); err != nil {
+		return task, err
+	}
+	left := perdure.ToolDetached{CallID: key.Call, TaskID: task.ID, Reason: why}
+	if why == perdure.DetachedByBudget {
+		left.TimeoutSeconds = soft.Seconds()
+	}
+	done := perdure.ToolCompleted{CallID: key.Call, Name: c.row.Tool, DurationMS: now.Sub(c.row.ClaimedAt).Milliseconds()}
+	done.Result = placeholder(task, left)
+	done.Status = done.Result.Status()
+	events := []perdure.Event{taskEvent(task, perdure.TaskCreated{Task: task})}
+	for _, fact := range []perdure.Fact{left, done} {
+		events = append(events, perdure.Event{Session: key.Session, Actor: "runtime", Turn: c.row.Turn, Call: key.Call, Fact: fact})
+	}
+	stamp(events, now)
+	if err := tx.Append(key.Session, events); err != nil {
+		return task, err
+	}
+	_, _, err = tx.CreateTask(task)
+	return task, err
+}
+
+// mayDetach refuses a call for which there is no place among those that left the foreground: they have a cap of their own,
+// and count in the process (BG16). Limit: no place.
+func (e *Effects) mayDetach(tx store.Reader, session perdure.SessionID) error {
+	counts, err := tx.CountTasks(perdure.TaskRunning, session)
+	if err != nil {
+		return err
+	}
+	detached := e.cfg.Runner.Detached(session)
+	if len(counts) > 0 {
+		detached = max(detached, counts[0].Detached)
+	}
+	_, ofProcess := e.cfg.Runner.Places(session)
+	if e.cfg.PerSessionDetached > 0 && detached >= e.cfg.PerSessionDetached || e.cfg.PerProcess > 0 && ofProcess >= e.cfg.PerProcess {
+		return &noPlace{"There is no place in the background: the call stays in the foreground until one is free."}
+	}
+	return nil
+}
+
+// callTask is a call that becomes a task.
+type callTask struct {
+	owner  *owner
+	row    perdure.Call
+	at     time.Time // of the message that asks
+	secret perdure.Secret
+	name   string
+	origin perdure.Origin
+}
+
+// taskOfCall makes the record of a call that is a task, without its state. Its ids are derived from the call (TK1).
+func (e *Effects) taskOfCall(c callTask) perdure.Task {
+	task := perdure.Task{
+		Session: c.owner.session, RootSession: c.owner.session, Kind: perdure.KindBackgroundTool, Turn: c.row.Turn, Call: c.row.Key.Call,
+		Origin: c.origin, Tool: c.row.Tool, ArgsHash: c.row.Fingerprint, DisplayName: orElse(c.name, c.row.Tool), Class: c.row.Class,
+		Lane: perdure.Background, Attempt: 1, Delivered: perdure.NotDelivered, Delivery: perdure.ToLoop, Wake: perdure.WakeContinue,
+		Spec: perdure.TaskSpec{Tool: c.row.Tool, Arguments: c.row.Args, Reattachable: c.row.Class.Repeatable(), SignalOnCompletion: true},
+	}
+	if c.origin == perdure.OriginRouted {
+		task.Wake = perdure.WakeNotify // DL6
+	}
+	return spawnOrder{owner: c.owner, at: c.at, task: task}.named(c.secret)
+}
+
+// placeholder answers the call in the transcript, at once and without an error; what it comes to is a notification (LN8).
+func placeholder(task perdure.Task, left perdure.ToolDetached) perdure.ToolResult {
+	switch left.Reason {
+	case perdure.DetachedByBudget:
+		budget := time.Duration(left.TimeoutSeconds * float64(time.Second))
+		return dispatch.BudgetPlaceholder(task.Tool, task.ID, budget, task.DeadlineAt).Result(left.CallID)
+	case perdure.DetachedByAsking:
+		p := dispatch.RoutedPlaceholder(task.Tool, task.ID, task.DeadlineAt)
+		p.Reason, p.Message = "awaiting_input", "Waiting for an answer — use check_background_tool to wait or cancel."
+		return p.Result(left.CallID)
+	}
+	return dispatch.RoutedPlaceholder(task.Tool, task.ID, task.DeadlineAt).Result(left.CallID)
+}

@@ -1,0 +1,339 @@
+package effect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/tool"
+)
+
+// dialog is how one execution talks (7.4, TK15). Either call or run is set.
+type dialog struct {
+	e    *Effects
+	call *callRun // a call of the foreground, which leaves it to ask
+	run  *taskRun
+
+	mu    sync.Mutex
+	asked int // guarded by mu; questions so far
+}
+
+var _ tool.Dialog = (*dialog)(nil)
+
+// task is the task that talks. Conflict: the call cannot become one.
+func (d *dialog) task() (perdure.Task, error) {
+	if d.run != nil {
+		return d.run.task, nil
+	}
+	task, _ := d.call.asTask()
+	if task.ID == "" && d.call.leave(perdure.DetachedByAsking) {
+		task, _ = d.call.asTask()
+	}
+	if task.ID == "" {
+		return task, fmt.Errorf("%w: a call that does not leave its turn cannot ask anybody", perdure.Conflict)
+	}
+	return task, nil
+}
+
+// Ask implements tool.Dialog.
+func (d *dialog) Ask(ctx context.Context, q tool.Question) (tool.Reply, error) {
+	task, err := d.task()
+	if err != nil {
+		return tool.Reply{}, fmt.Errorf("ask: %w", err)
+	}
+	d.mu.Lock()
+	d.asked++
+	n := d.asked
+	d.mu.Unlock()
+	asked, err := d.e.put(ctx, task, q, n)
+	if err != nil {
+		return tool.Reply{}, fmt.Errorf("ask: %w", err)
+	}
+	work := d.e.workOf(task.ID)
+	d.e.cfg.Runner.Pause(work)
+	d.e.cfg.Freed()
+	began := time.Now()
+	reply, err := d.e.hear(ctx, task, asked)
+	d.e.cfg.Runner.Resume(work)
+	if err == nil {
+		err = d.e.postpone(ctx, task, time.Since(began))
+	}
+	if err != nil {
+		return tool.Reply{}, fmt.Errorf("ask: %w", err)
+	}
+	return reply, nil
+}
+
+// question is a question that was put.
+type question struct {
+	id    perdure.RequestID
+	after int64 // seq of the session's journal: what comes later may answer it
+}
+
+// put makes a question durable, unless it was put before: the nth question of a task is one question, whatever attempt
+// asks it.
+func (e *Effects) put(ctx context.Context, task perdure.Task, q tool.Question, n int) (asked question, err error) {
+	err = e.cfg.Store.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
+		session, err := tx.Session(task.Session)
+		if err != nil {
+			return err
+		}
+		asked = question{id: perdure.DeriveID[perdure.RequestID](session.Secret, task.CreatedAt, string(task.ID), strconv.Itoa(n)), after: session.LastSeq}
+		if _, answered, err := answerTo(tx, task.ID, asked.id); err != nil || answered {
+			return err
+		}
+		request := perdure.InputRequest{ID: asked.id, Kind: "question", Prompt: q.Prompt, Expected: q.Expected}
+		var more []perdure.Fact
+		if len(q.Permissions) > 0 {
+			request.Kind = "approval"
+			approval := e.approvalOf(task, q.Permissions, q.Prompt, tx.Now())
+			approval.ID = perdure.DeriveID[perdure.ApprovalID](session.Secret, task.CreatedAt, string(asked.id))
+			if q.Expires > 0 {
+				approval.ExpiresAt = tx.Now().Add(q.Expires)
+			}
+			if err := tx.PutApproval(approval); err != nil {
+				return err
+			}
+			more = append(more, perdure.ApprovalRequested{Approval: approval})
+		}
+		more = append(more, e.notice(task, perdure.TaskMessage{
+			ID: NewID[perdure.TaskMessageID](), Task: task.ID, Direction: perdure.Outbound, Text: q.Prompt, CreatedAt: tx.Now(),
+		}, string(asked.id)))
+		change, err := e.updateTask(tx, task, perdure.TaskUpdate{Attempt: task.Attempt, InputRequest: &request}, more...)
+		if err == nil && change.Answer != perdure.Updated {
+			err = perdure.CauseSuperseded
+		}
+		return err
+	})
+	return asked, err
+}
+
+// notice is the fact that a task spoke, with what the model reads of it (DL7).
+func (e *Effects) notice(task perdure.Task, m perdure.TaskMessage, request string) perdure.TaskMessageSent {
+	sent := perdure.TaskMessageSent{Message: m, Wake: task.Wake}
+	if task.Delivery != perdure.ToLoop {
+		return sent
+	}
+	text := fmt.Sprintf("Background run says something.\n- task_id: %s\n- tool: %s\n- message: %s", task.ID, task.Tool, m.PlainText())
+	if request != "" {
+		text = fmt.Sprintf("Background run waits for an answer.\n- task_id: %s\n- tool: %s\n- request_id: %s\n- question: %s", task.ID, task.Tool, request, m.PlainText())
+	}
+	sent.Notice = perdure.Message{ID: NewMessageID(), Role: perdure.RoleNotification, Parts: []perdure.Part{{Type: perdure.PartText, Text: text}}, At: m.CreatedAt}
+	return sent
+}
+
+// answerTo finds the answer to a question.
+func answerTo(r store.Reader, id perdure.TaskID, request perdure.RequestID) (m perdure.TaskMessage, found bool, err error) {
+	messages, err := r.TaskMessages(id, "", 0)
+	for _, m := range messages {
+		if m.Direction == perdure.Inbound && m.InReplyTo == request {
+			return m, true, err
+		}
+	}
+	return m, false, err
+}
+
+// hear waits until a question is answered and the task has a place again (TK15).
+func (e *Effects) hear(ctx context.Context, task perdure.Task, q question) (reply tool.Reply, err error) {
+	done := errors.New("answered")
+	look := func() error {
+		return e.cfg.Store.View(context.WithoutCancel(ctx), func(r store.Reader) error {
+			m, answered, err := answerTo(r, task.ID, q.id)
+			if err != nil || !answered {
+				return err
+			}
+			now, err := r.Task(task.Session, task.ID)
+			if err != nil || now.State != perdure.TaskRunning {
+				return err
+			}
+			reply = replyOf(m)
+			return done
+		})
+	}
+	err = look()
+	if err == nil {
+		err = e.cfg.Store.Watch(ctx, task.Session, q.after, func(f store.Frame) error {
+			if f.Event == nil || f.Event.Task != task.ID {
+				return nil
+			}
+			return look()
+		})
+	}
+	switch cause := perdure.CauseOf(ctx); {
+	case errors.Is(err, done):
+		return reply, nil
+	case cause != "":
+		return reply, cause
+	}
+	return reply, err
+}
+
+// replyOf is an answer as the tool reads it.
+func replyOf(m perdure.TaskMessage) tool.Reply {
+	reply := tool.Reply{Text: m.Text, Data: m.Data, By: m.By}
+	var verdict struct {
+		Approved bool `json:"approved"`
+	}
+	if len(m.Data) > 0 && perdure.DecodeJSON(m.Data, &verdict) == nil {
+		reply.Approved = verdict.Approved
+	}
+	return reply
+}
+
+// postpone moves the task's deadline by the time that it waited.
+func (e *Effects) postpone(ctx context.Context, task perdure.Task, waited time.Duration) error {
+	return e.cfg.Store.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
+		now, err := tx.Task(task.Session, task.ID)
+		if err != nil || now.DeadlineAt.IsZero() || waited < time.Millisecond {
+			return err
+		}
+		change, err := e.updateTask(tx, now, perdure.TaskUpdate{Attempt: task.Attempt, DeadlineAt: now.DeadlineAt.Add(waited)})
+		if err == nil && change.Answer == perdure.UpdateLost {
+			err = perdure.CauseSuperseded
+		}
+		return err
+	})
+}
+
+// Tell implements tool.Dialog.
+func (d *dialog) Tell(ctx context.Context, m perdure.TaskMessage) error {
+	task, err := d.task()
+	if err != nil {
+		return fmt.Errorf("tell: %w", err)
+	}
+	err = d.e.cfg.Store.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
+		m.ID, m.Task, m.Direction, m.CreatedAt = NewID[perdure.TaskMessageID](), task.ID, perdure.Outbound, tx.Now()
+		change, err := d.e.updateTask(tx, task, perdure.TaskUpdate{Attempt: task.Attempt}, d.e.notice(task, m, ""))
+		if err == nil && change.Answer != perdure.Updated {
+			return perdure.CauseSuperseded
+		}
+		if err != nil {
+			return err
+		}
+		return tx.AddTaskMessage(m)
+	})
+	if err != nil {
+		return fmt.Errorf("tell: %w", err)
+	}
+	return nil
+}
+
+// Inbox implements tool.Dialog.
+func (d *dialog) Inbox(ctx context.Context, after perdure.TaskMessageID, limit int) (inbox []perdure.TaskMessage, err error) {
+	task, err := d.task()
+	if err != nil {
+		return nil, fmt.Errorf("read the inbox: %w", err)
+	}
+	_, err = d.e.waitTasks(ctx, task.Session, func(ctx context.Context) ([]perdure.Task, bool, error) {
+		err := d.e.cfg.Store.View(context.WithoutCancel(ctx), func(r store.Reader) error {
+			messages, err := r.TaskMessages(task.ID, after, 0)
+			inbox = nil
+			for _, m := range messages {
+				if m.Direction == perdure.Inbound && m.InReplyTo == "" && (limit == 0 || len(inbox) < limit) {
+					inbox = append(inbox, m)
+				}
+			}
+			return err
+		})
+		return nil, len(inbox) > 0, err
+	})
+	if ctx.Err() != nil {
+		err = nil // there is none
+	}
+	return inbox, err
+}
+
+// Send implements tool.Mail: a word of the model to a task of its session.
+func (p *taskPort) Send(ctx context.Context, id string, m perdure.TaskMessage) (perdure.TaskMessageID, error) {
+	task, err := p.Task(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	m.By = "agent"
+	return p.e.SendTask(ctx, task.ID, m)
+}
+
+// SendTask hands a message to a task. One that answers its question moves it on, in the same commit (TK12). NotFound: no
+// such task. Conflict: it has ended, waits for an approval, or the question was answered.
+func (e *Effects) SendTask(ctx context.Context, id perdure.TaskID, m perdure.TaskMessage) (perdure.TaskMessageID, error) {
+	var task perdure.Task
+	err := e.cfg.Store.InTx(context.WithoutCancel(ctx), func(tx store.Tx) (err error) {
+		if task, err = tx.Task("", id); err != nil {
+			return err
+		}
+		switch {
+		case task.State.Terminal():
+			return fmt.Errorf("%w: already settled: the task is %s", perdure.Conflict, task.State)
+		case task.Kind == perdure.KindSubagent && m.InReplyTo == "":
+			return fmt.Errorf("%w: a subagent is spoken to in its own session", perdure.Conflict)
+		case m.InReplyTo != "" && (task.InputRequest == nil || task.InputRequest.ID != m.InReplyTo):
+			return fmt.Errorf("%w: already answered", perdure.Conflict)
+		case m.InReplyTo != "" && task.InputRequest.Kind == "approval":
+			return fmt.Errorf("%w: this needs an approval, not a message", perdure.Conflict)
+		case m.InReplyTo != "":
+			if err := fits(*task.InputRequest, m); err != nil {
+				return err
+			}
+		}
+		m.ID, m.Task, m.Direction, m.CreatedAt = NewID[perdure.TaskMessageID](), id, perdure.Inbound, tx.Now()
+		return e.deliverTo(tx, task, m)
+	})
+	if err != nil {
+		return "", fmt.Errorf("send to task %s: %w", id, err)
+	}
+	e.movedOn(ctx, task.ID)
+	return m.ID, nil
+}
+
+// deliverTo adds a message to a task's inbox; an answer moves it on: to running where there is a place, else it queues.
+func (e *Effects) deliverTo(tx store.Tx, task perdure.Task, m perdure.TaskMessage) error {
+	u := perdure.TaskUpdate{Attempt: task.Attempt}
+	if m.InReplyTo != "" {
+		free, _, err := e.place(tx, task.Session)
+		if err != nil && !errors.Is(err, perdure.Limit) {
+			return err
+		}
+		u.State = perdure.TaskQueued
+		if free || task.FromCall() && task.Origin == perdure.OriginDetached {
+			u.State = perdure.TaskRunning
+		}
+	}
+	if err := tx.AddTaskMessage(m); err != nil {
+		return err
+	}
+	_, err := e.updateTask(tx, task, u, perdure.TaskMessageReceived{Message: m})
+	return err
+}
+
+// movedOn takes up a task that was answered and that nobody runs: its process died while it asked (RC16).
+func (e *Effects) movedOn(ctx context.Context, id perdure.TaskID) {
+	var task perdure.Task
+	err := e.cfg.Store.View(ctx, func(r store.Reader) (err error) {
+		task, err = r.Task("", id)
+		return err
+	})
+	if err == nil && task.State == perdure.TaskRunning && task.Executions > 0 && !e.cfg.Runner.Running(e.workOf(id)) {
+		err = e.takeOverTask(ctx, task)
+	}
+	if err != nil {
+		e.cfg.Log.Error("a task that was answered was not taken up", "task", id, "error", tool.Chain(err))
+	}
+	e.cfg.Freed()
+	e.cfg.Wake(task.Session)
+}
+
+// fits checks an answer against what the question expects. Invalid: it does not fit.
+func fits(q perdure.InputRequest, m perdure.TaskMessage) error {
+	if len(q.Expected) == 0 {
+		return nil
+	}
+	if fault := tool.CheckJSON(q.Expected, m.Data); fault != "" {
+		return fmt.Errorf("%w answer: %s", perdure.Invalid, fault)
+	}
+	return nil
+}

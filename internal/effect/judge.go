@@ -1,0 +1,175 @@
+package effect
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/dispatch"
+	"github.com/perdure/perdure/tool"
+)
+
+// hookRounds is how often the hooks may rewrite arguments before the call is blocked (TL35).
+const hookRounds = 2
+
+// judged is what hooks and policies make of a call before it is claimed.
+type judged struct {
+	args        json.RawMessage      // as they are executed
+	permissions []perdure.Permission // a person is asked for them; none: it may run
+	refusal     *tool.Result         // it may not
+}
+
+// judge passes a call through the hooks and asks the policies, which see it after all rewriting. Every permission is
+// looked at before anybody is asked: a denial ends it, whatever the order (AP1).
+func (e *Effects) judge(ctx context.Context, agent perdure.Agent, t tool.Tool, call tool.Call) judged {
+	j := judged{args: call.Args}
+	deferred, refusal := e.before(ctx, t, &call)
+	if refusal != nil {
+		return judged{args: call.Args, refusal: refusal}
+	}
+	if !bytes.Equal(j.args, call.Args) {
+		j.args = call.Args
+	}
+	if agent.DryRun {
+		return j // nobody is asked (AP13)
+	}
+	wanted := append([]perdure.Permission{{Kind: "tool", Target: call.Tool}}, deferred...)
+	if guarded, ok := t.(tool.Guarded); ok {
+		err := e.guarded("permissions", func() error { wanted = append(wanted, guarded.Permissions(call)...); return nil })
+		if err != nil {
+			return e.refused(j, call, "its permissions cannot be told", err)
+		}
+	}
+	for i, p := range wanted {
+		base := perdure.Allow
+		if i == 0 && t.Spec().Policy == tool.PolicyRequiresApproval || i > 0 && i <= len(deferred) {
+			base = perdure.Ask
+		}
+		decision, why, err := e.permit(ctx, call, p)
+		switch {
+		case err != nil:
+			return e.refused(j, call, "its policy failed", err)
+		case decision == perdure.Deny:
+			r := denial(why)
+			j.refusal, j.permissions = &r, nil
+			return j
+		case base.Careful(decision) == perdure.Ask:
+			p.Reason = orElse(p.Reason, why)
+			j.permissions = append(j.permissions, p)
+		}
+	}
+	return j
+}
+
+// permit asks the host's policy.
+func (e *Effects) permit(ctx context.Context, call tool.Call, p perdure.Permission) (d perdure.Decision, why string, err error) {
+	if e.cfg.Permit == nil {
+		return perdure.Undecided, "", nil
+	}
+	err = e.guarded("permit", func() (err error) {
+		d, why, err = e.cfg.Permit(ctx, call, p)
+		return err
+	})
+	return d, why, err
+}
+
+// refused is a call whose check failed: it does not run (AP1).
+func (e *Effects) refused(j judged, call tool.Call, what string, err error) judged {
+	e.cfg.Log.Error("a call is refused", "session", call.Session, "call", call.ID, "tool", call.Tool, "why", what, "error", tool.Chain(err))
+	r := denial("it cannot be checked")
+	j.refusal, j.permissions = &r, nil
+	return j
+}
+
+func denial(why string) tool.Result {
+	r := tool.Failf("Permission denied: %s", orElse(why, "the policy does not allow it"))
+	r.ErrorAs, r.Refused = perdure.ErrorDenied, true
+	return r
+}
+
+// before runs the hooks until none changes the arguments any more, checking them after each round.
+func (e *Effects) before(ctx context.Context, t tool.Tool, call *tool.Call) (deferred []perdure.Permission, refusal *tool.Result) {
+	for round := 0; len(e.cfg.Hooks) > 0; round++ {
+		seen := call.Args
+		deferred = nil
+		for _, hook := range e.cfg.Hooks {
+			var said tool.Before
+			err := e.guarded("before", func() (err error) {
+				said, err = hook.BeforeTool(ctx, *call)
+				return err
+			})
+			switch {
+			case err != nil:
+				return nil, e.refused(judged{}, *call, "a hook failed", err).refusal
+			case said.Block != "":
+				return nil, blocked(said.Block)
+			}
+			deferred = append(deferred, said.Permissions...)
+			if said.Args != nil {
+				call.Args = said.Args
+			}
+		}
+		if bytes.Equal(seen, call.Args) {
+			return deferred, nil
+		}
+		if fault := e.fault(t, perdure.ToolCall{ID: call.ID, Name: call.Tool, Arguments: call.Args}); fault != nil {
+			fault.ErrorAs, fault.Refused = perdure.ErrorRejected, true
+			return nil, fault
+		}
+		if round+1 >= hookRounds {
+			return nil, blocked(fmt.Sprintf("the hooks do not agree on its arguments after %d rounds", hookRounds))
+		}
+	}
+	return deferred, nil
+}
+
+func blocked(why string) *tool.Result {
+	r := tool.Failf("The call was blocked: %s", why)
+	r.ErrorAs, r.Refused = perdure.ErrorDenied, true
+	return &r
+}
+
+// after shows the hooks a result before anything of it is stored, and says whether its output is withheld.
+func (e *Effects) after(ctx context.Context, call tool.Call, r tool.Result) (tool.Result, bool) {
+	withheld := false
+	for _, hook := range e.cfg.Hooks {
+		var said tool.After
+		err := e.guarded("after", func() (err error) {
+			said, err = hook.AfterTool(ctx, call, r)
+			return err
+		})
+		if err != nil {
+			r, withheld = tool.Internal(fmt.Errorf("a hook failed: %w", err)), true
+			continue
+		}
+		if said.Result != nil {
+			r = *said.Result
+		}
+		withheld = withheld || said.WithholdLog
+	}
+	return r, withheld
+}
+
+// route asks the host which way a call goes (LN2). A host that fails has said nothing.
+func (e *Effects) route(call tool.Call) (route dispatch.Route) {
+	if e.cfg.Route == nil {
+		return route
+	}
+	err := e.guarded("route", func() error { route = e.cfg.Route(call); return nil })
+	if err != nil {
+		e.cfg.Log.Error("the routing policy failed", "call", call.ID, "tool", call.Tool, "error", tool.Chain(err))
+		return dispatch.Route{}
+	}
+	return route
+}
+
+// budgetOf is the soft budget of a tool in this deployment (LN2).
+func (e *Effects) budgetOf(spec tool.Spec) time.Duration {
+	if spec.SoftBudget == 0 {
+		return e.cfg.SoftBudget
+	}
+	return spec.SoftBudget
+}

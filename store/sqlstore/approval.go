@@ -1,0 +1,105 @@
+package sqlstore
+
+import (
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/store"
+)
+
+const (
+	approvalColumns = `id, session_id, call_id, state, record`
+
+	// approvalFilter has every predicate of store.ApprovalFilter. A predicate before it only lets an index be used.
+	approvalFilter = `($1 = '' OR session_id = $1) AND ($2 = '' OR state = $2) AND ($3 = 0 OR call_id = $4) ORDER BY position LIMIT $5`
+)
+
+// The statements of approvals. The words of listOpenApprovals are those of a partial index.
+const (
+	putApproval = `INSERT INTO approval (` + approvalColumns + `, position)
+		VALUES ($1, $2, $3, $4, $5, (SELECT COALESCE(MAX(position), 0) + 1 FROM approval))
+		ON CONFLICT (id) DO UPDATE SET state = excluded.state, record = excluded.record
+		WHERE approval.session_id = excluded.session_id AND approval.call_id = excluded.call_id`
+	selectApproval    = `SELECT ` + approvalColumns + ` FROM approval WHERE id = $1`
+	listApprovals     = `SELECT ` + approvalColumns + ` FROM approval WHERE ` + approvalFilter
+	listOpenApprovals = `SELECT ` + approvalColumns + ` FROM approval WHERE state = 'open' AND ` + approvalFilter
+	listOwnApprovals  = `SELECT ` + approvalColumns + ` FROM approval WHERE session_id = $1 AND ` + approvalFilter
+	listCallApprovals = `SELECT ` + approvalColumns + ` FROM approval WHERE session_id = $1 AND call_id = $4 AND ` + approvalFilter
+)
+
+// Approval returns the record.
+func (tx *Tx) Approval(id perdure.ApprovalID) (perdure.Approval, error) {
+	a, err := one(tx, scanApproval, selectApproval, id)
+	if err != nil {
+		return perdure.Approval{}, fmt.Errorf("approval %s: %w", id, err)
+	}
+	return a, nil
+}
+
+// Approvals lists records in the order in which they were requested.
+func (tx *Tx) Approvals(filter store.ApprovalFilter) ([]perdure.Approval, error) {
+	if filter.State != "" && !filter.State.Valid() {
+		return nil, fmt.Errorf("list approvals: %w state %q", perdure.Invalid, filter.State)
+	}
+	query := listApprovals
+	switch {
+	case filter.Session != "" && filter.Call != "":
+		query = listCallApprovals
+	case filter.State == perdure.ApprovalOpen:
+		query = listOpenApprovals
+	case filter.Session != "":
+		query = listOwnApprovals
+	}
+	found, err := list(tx, scanApproval, query,
+		filter.Session, filter.State, len(filter.Call), bytesOf(filter.Call), orAll(filter.Limit))
+	if err != nil {
+		return nil, fmt.Errorf("list approvals: %w", err)
+	}
+	return found, nil
+}
+
+// PutApproval adds a record, or overwrites the one that has its id.
+func (tx *Tx) PutApproval(a perdure.Approval) error {
+	if !a.State.Valid() {
+		return fmt.Errorf("put approval %s: %w state %q", a.ID, perdure.Invalid, a.State)
+	}
+	a.RequestedAt, a.ExpiresAt, a.At = micro(a.RequestedAt), micro(a.ExpiresAt), micro(a.At)
+	body, err := encode(a)
+	if err != nil {
+		return fmt.Errorf("put approval %s: %w record: %w", a.ID, perdure.Invalid, err)
+	}
+	n, err := tx.exec(putApproval, a.ID, a.Session, bytesOf(a.Call), a.State, body)
+	if err == nil && n == 0 {
+		err = fmt.Errorf("%w: it belongs to another call or session", perdure.Conflict)
+	}
+	if err != nil {
+		return fmt.Errorf("put approval %s: %w", a.ID, err)
+	}
+	return nil
+}
+
+// scanApproval reads a record. One that cannot be read, or is bound to something else than its row, is an
+// error that names the row: an approval of one call must not let another through (AP3).
+func scanApproval(r row) (perdure.Approval, error) {
+	var id perdure.ApprovalID
+	var session perdure.SessionID
+	var state perdure.ApprovalState
+	var call, body []byte
+	if err := r.Scan(&id, &session, &call, &state, &body); err != nil {
+		return perdure.Approval{}, err
+	}
+	var a perdure.Approval
+	if err := decode(body, &a); err != nil {
+		return perdure.Approval{}, fmt.Errorf("approval %s: its stored record cannot be read: %w", id, err)
+	}
+	if !state.Valid() || a.State != state {
+		return perdure.Approval{}, fmt.Errorf("approval %s: its stored state %q cannot be read, its record says %q", id, state, a.State)
+	}
+	if a.ID != id || a.Session != session || utf8.Valid(call) && string(a.Call) != string(call) {
+		return perdure.Approval{}, fmt.Errorf("approval %s of call %s of %s: its stored record is %s of call %s of %s",
+			id, call, session, a.ID, a.Call, a.Session)
+	}
+	a.Call = perdure.CallID(call) // JSON keeps no bytes that are not UTF-8
+	return a, nil
+}
