@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -254,11 +255,25 @@ func (p *taskPort) Send(ctx context.Context, id string, m perdure.TaskMessage) (
 	if err != nil {
 		return "", err
 	}
+	row, err := p.e.sessionRow(ctx, p.owner.session)
+	if err != nil {
+		return "", err
+	}
 	m.By = "agent"
+	m.ID = perdure.DeriveID[perdure.TaskMessageID](row.Secret, p.askedAt(), string(p.owner.session), string(p.call)) // one call, one message
 	return p.e.SendTask(ctx, task.ID, m)
 }
 
-// SendTask hands a message to a task. One that answers its question moves it on, in the same commit (TK12). NotFound: no
+// sentBefore reports whether a message stands in the inbox.
+func sentBefore(r store.Reader, task perdure.TaskID, id perdure.TaskMessageID) (bool, error) {
+	if id == "" {
+		return false, nil
+	}
+	messages, err := r.TaskMessages(task, "", 0)
+	return slices.ContainsFunc(messages, func(m perdure.TaskMessage) bool { return m.ID == id }), err
+}
+
+// SendTask hands a message to a task; one with an id that was sent before is one message. One that answers its question moves it on, in the same commit (TK12). NotFound: no
 // such task. Conflict: it has ended, waits for an approval, or the question was answered.
 func (e *Effects) SendTask(ctx context.Context, id perdure.TaskID, m perdure.TaskMessage) (perdure.TaskMessageID, error) {
 	var task perdure.Task
@@ -266,7 +281,10 @@ func (e *Effects) SendTask(ctx context.Context, id perdure.TaskID, m perdure.Tas
 		if task, err = tx.Task("", id); err != nil {
 			return err
 		}
+		known, err := sentBefore(tx, id, m.ID)
 		switch {
+		case known || err != nil:
+			return err
 		case task.State.Terminal():
 			return fmt.Errorf("%w: already settled: the task is %s", perdure.Conflict, task.State)
 		case task.Kind == perdure.KindSubagent && m.InReplyTo == "":
@@ -280,7 +298,10 @@ func (e *Effects) SendTask(ctx context.Context, id perdure.TaskID, m perdure.Tas
 				return err
 			}
 		}
-		m.ID, m.Task, m.Direction, m.CreatedAt = NewID[perdure.TaskMessageID](), id, perdure.Inbound, tx.Now()
+		if m.ID == "" {
+			m.ID = NewID[perdure.TaskMessageID]()
+		}
+		m.Task, m.Direction, m.CreatedAt = id, perdure.Inbound, tx.Now()
 		return e.deliverTo(tx, task, m)
 	})
 	if err != nil {

@@ -99,7 +99,11 @@ func (p *taskPort) Cancel(ctx context.Context, id, why string) (perdure.CancelRe
 		return perdure.CancelReceipt{}, task, err
 	}
 	receipt, err := p.e.CancelTask(ctx, task.ID, CancelWish{By: "agent", Why: why})
-	if err != nil || receipt.RequestedAt.IsZero() {
+	if err != nil {
+		return receipt, task, err
+	}
+	if receipt.RequestedAt.IsZero() { // it ended before
+		task, err = p.Task(ctx, id)
 		return receipt, task, err
 	}
 	tasks, err := p.Wait(ctx, tool.Wait{IDs: []string{string(task.ID)}, For: dispatch.DefaultGrace + time.Second})

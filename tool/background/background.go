@@ -1,5 +1,5 @@
 // Package background is the set of tools by which a model works with background runs: spawn_background starts
-// one, check_background_tool waits for it, list_tasks, get_task and cancel_task are for tasks of every kind.
+// one, check_background_tool waits for it, and the tools with task in their names are for tasks of every kind.
 //
 // It may import the root and tool, and keeps nothing: all it knows comes from tool.Env, and what it starts or
 // ends is the session's task registry's to do. The one thing to know: reading an end to the model marks the
@@ -10,6 +10,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -27,7 +28,7 @@ const (
 // capability is what brings these tools into a session (TL33).
 const capability = "background_execution"
 
-// Config says how long check_background_tool waits. Zero or less is the default.
+// Config says how long check_background_tool and wait_task wait. Zero or less is the default.
 type Config struct {
 	DefaultWait time.Duration // without wait_seconds; zero: DefaultWait; never above MaxWait
 	MaxWait     time.Duration // what a longer wait is clamped to; zero: MaxWait
@@ -36,7 +37,7 @@ type Config struct {
 // Tools returns the set, in the order in which the model is shown it.
 func Tools(c Config) []tool.Tool {
 	c = c.withDefaults()
-	return []tool.Tool{newSpawn(), newCheck(c), newList(), newGet(), newCancel()}
+	return []tool.Tool{newSpawn(), newCheck(c), newList(), newGet(), newWait(c), newMessage(), newCancel()}
 }
 
 func (c Config) withDefaults() Config {
@@ -48,6 +49,15 @@ func (c Config) withDefaults() Config {
 	}
 	c.DefaultWait = min(c.DefaultWait, c.MaxWait)
 	return c
+}
+
+// clamp makes a wait of the model's number of seconds; nil is the default.
+func (c Config) clamp(seconds *int) time.Duration {
+	if seconds == nil {
+		return c.DefaultWait
+	}
+	most := int(c.MaxWait / time.Second)
+	return time.Duration(max(0, min(*seconds, most))) * time.Second
 }
 
 // fill puts the configured waits, in seconds, into a text for the model.
@@ -84,6 +94,54 @@ func failed(ctx context.Context, err error) tool.Result {
 		r.Text, r.ErrorAs = "The call reached its deadline before it reported a result.", perdure.ErrorTimeout
 	}
 	return r
+}
+
+// noTask is the answer to an error of the registry. A foreign id is an unknown one (ER2).
+func noTask(ctx context.Context, id string, err error) tool.Result {
+	if errors.Is(err, perdure.NotFound) {
+		return tool.Failf("task not found: %s", id)
+	}
+	return failed(ctx, fmt.Errorf("task %s: %w", id, err))
+}
+
+// wordsOf returns the words of the error of a kind itself, without what the layers above wrapped around them.
+func wordsOf(err error, kind perdure.Kind) string {
+	for {
+		inner := errors.Unwrap(err)
+		if inner == error(kind) || !errors.Is(inner, kind) {
+			return err.Error()
+		}
+		err = inner
+	}
+}
+
+// shown is a task as a model may see it: without the text of an internal error (BG19).
+func shown(t perdure.Task) perdure.Task {
+	if !internal(t.Error) {
+		return t
+	}
+	hidden := *t.Error
+	hidden.Message = perdure.GenericToolError
+	t.Error = &hidden
+	if t.Summary != "" {
+		t.Summary = perdure.GenericToolError
+	}
+	return t
+}
+
+// internal reports whether an error's text is for the log only.
+func internal(e *perdure.TaskError) bool {
+	return e != nil && (e.Kind == perdure.ErrorInternal || e.Kind == perdure.ErrorPanic)
+}
+
+// sizeOf is how many bytes of JSON a value has as a result. What has more than tool.ResultLimit is cut (TL16), and
+// with its end goes what says how to go on.
+func sizeOf(v any) int {
+	record, err := tool.Success(v).Record("")
+	if err != nil {
+		return 0 // it cannot be written, and becomes an internal error
+	}
+	return len(record.Result)
 }
 
 // read marks a task read when the model learns its end from r (DL5).

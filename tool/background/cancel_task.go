@@ -61,15 +61,29 @@ func cancelTask(ctx context.Context, in cancelArgs, env tool.Env) (tool.Result, 
 		answer.Message = fmt.Sprintf("[dry-run] Would cancel task for '%s'.", t.Tool)
 		return tool.Success(answer), nil
 	}
-	receipt, t, err := env.Tasks.Cancel(ctx, in.ID, in.Reason)
+	receipt, t, err := stop(ctx, env, t.ID, in.Reason)
 	if err != nil {
 		return noTask(ctx, in.ID, err), nil
 	}
 	answer := canceledIn(t)
-	answer.CancelReceipt = &receipt
+	answer.CancelReceipt = receipt
 	return read(tool.Success(answer), t), nil
 }
 
+// stop asks for the end of a task. Without a receipt it had ended before anybody asked, and is returned with its
+// real result.
+func stop(ctx context.Context, env tool.Env, id perdure.TaskID, why string) (*perdure.CancelReceipt, perdure.Task, error) {
+	receipt, t, err := env.Tasks.Cancel(ctx, string(id), why)
+	if err != nil || !receipt.RequestedAt.IsZero() {
+		return &receipt, t, err
+	}
+	if !t.State.Terminal() { // it was seen before it ended
+		t, err = env.Tasks.Task(ctx, string(id))
+	}
+	return nil, t, err
+}
+
 func canceledIn(t perdure.Task) canceled {
+	t = shown(t)
 	return canceled{ID: t.ID, State: t.State, Summary: t.Summary, ResultPath: t.ResultPath, Error: t.Error}
 }

@@ -76,7 +76,7 @@ func (c check) run(ctx context.Context, in checkArgs, env tool.Env) (tool.Result
 
 // await waits for the end of a live task, unless it waits for somebody itself.
 func (c check) await(ctx context.Context, env tool.Env, t perdure.Task, seconds *int) tool.Result {
-	wait := c.clamp(seconds)
+	wait := c.config.clamp(seconds)
 	if wait > 0 && t.State != perdure.TaskAwaitingInput {
 		found, err := env.Tasks.Wait(ctx, tool.Wait{IDs: []string{string(t.ID)}, For: wait})
 		if err != nil {
@@ -90,15 +90,6 @@ func (c check) await(ctx context.Context, env tool.Env, t perdure.Task, seconds 
 		return ended(ctx, env, t)
 	}
 	return pending(ctx, env, t, wait)
-}
-
-// clamp makes a wait of the model's number; nil is the default.
-func (c check) clamp(seconds *int) time.Duration {
-	if seconds == nil {
-		return c.config.DefaultWait
-	}
-	most := int(c.config.MaxWait / time.Second)
-	return time.Duration(max(0, min(*seconds, most))) * time.Second
 }
 
 // pending is the answer for a task that has not ended after a wait.
@@ -150,7 +141,7 @@ func cancel(ctx context.Context, env tool.Env, t perdure.Task) tool.Result {
 		s.Message = fmt.Sprintf("[dry-run] Would cancel background task for '%s'.", t.Tool)
 		return tool.Success(s)
 	}
-	receipt, now, err := env.Tasks.Cancel(ctx, string(t.ID), "canceled with "+checkName)
+	receipt, now, err := stop(ctx, env, t.ID, "canceled with "+checkName)
 	if err != nil {
 		return absent(ctx, env, string(t.ID), err)
 	}
@@ -158,12 +149,12 @@ func cancel(ctx context.Context, env tool.Env, t perdure.Task) tool.Result {
 	case !now.State.Terminal(): // nobody says that it is cancelled while it runs on (BG20)
 		s.Status = statusRunning
 		s.Message = fmt.Sprintf("'%s' was asked to stop and has not stopped yet. Call again to wait for its end.", t.Tool)
-	case now.State != perdure.TaskCanceled:
+	case receipt == nil, now.State != perdure.TaskCanceled:
 		return ended(ctx, env, now)
 	default:
 		s.Message = fmt.Sprintf("Cancelled background task for '%s'.", t.Tool)
 	}
-	s.Receipt = &receipt
+	s.Receipt = receipt
 	return read(tool.Success(s), now)
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/tool"
 	"github.com/perdure/perdure/tool/background"
 )
 
@@ -30,7 +31,7 @@ func about(more string) string { return `{"background_id":"` + one + `"` + more 
 
 func TestCheckList(t *testing.T) {
 	t.Parallel()
-	t.Run("active", func(t *testing.T) {
+	t.Run("live", func(t *testing.T) {
 		t.Parallel()
 		queued, detached, told, over, inside := task(1, perdure.TaskQueued), task(2, perdure.TaskRunning),
 			task(3, perdure.TaskSucceeded), task(4, perdure.TaskFailed), task(5, perdure.TaskRunning)
@@ -47,7 +48,7 @@ func TestCheckList(t *testing.T) {
 			{"background_id":"task_00000000000000000000000000000004","tool":"slow_tool","age_seconds":90.13,"done":true,"status":"error"}]}`)
 		wantRead(t, r)
 	})
-	t.Run("none", func(t *testing.T) {
+	t.Run("empty", func(t *testing.T) {
 		t.Parallel()
 		got, _ := run(t, env(newRegistry(), nil), check, `{"list":true}`)
 		wantJSON(t, got, `{"type":"mcp_tool_output","message":"No active background tasks.","session_id":"`+string(session)+`","tasks":[]}`)
@@ -103,7 +104,7 @@ func TestCheckWait(t *testing.T) {
 		more    string
 		seconds int
 	}{
-		"times out":      {`,"wait_seconds":1`, 1},
+		"timesout":       {`,"wait_seconds":1`, 1},
 		"default":        {``, 60},
 		"clamped":        {`,"wait_seconds":541`, 540},
 		"clamped by far": {`,"wait_seconds":9000000000000000000`, 540},
@@ -239,6 +240,21 @@ func TestCheckCancel(t *testing.T) {
 		wantJSON(t, got, status("completed", "'slow_tool' completed.", `,"output":"just in time"`))
 		wantRead(t, r, one)
 	})
+	t.Run("an end before the wish", func(t *testing.T) {
+		t.Parallel()
+		for state, want := range map[perdure.TaskState]string{
+			perdure.TaskSucceeded: status("completed", "'slow_tool' completed.", `,"output":"just in time"`),
+			perdure.TaskCanceled:  status("cancelled", "Background task for 'slow_tool' was cancelled.", ""),
+		} {
+			tasks := newRegistry(task(1, perdure.TaskRunning))
+			tasks.outran = func(t *perdure.Task) { t.State, t.Summary = state, "just in time" }
+
+			got, r := run(t, env(tasks, nil), check, about(`,"cancel":true`))
+
+			wantJSON(t, got, want)
+			wantRead(t, r, one)
+		}
+	})
 	t.Run("work that runs on", func(t *testing.T) {
 		t.Parallel()
 		tasks := newRegistry(task(1, perdure.TaskRunning))
@@ -293,12 +309,12 @@ func TestCheckError(t *testing.T) {
 		message string
 		output  string
 	}{
-		{"a tool's own error", failed(perdure.ErrorTool, "boom"), `{ "status": "failed", "error": "boom" }`, "'slow_tool' failed: boom", ""},
+		{"boom", failed(perdure.ErrorTool, "boom"), `{ "status": "failed", "error": "boom" }`, "'slow_tool' failed: boom", ""},
 		{"no file", failed(perdure.ErrorTimeout, "Timed out after 2h0m0s"), "", "'slow_tool' failed: Timed out after 2h0m0s", ""},
 		{"an internal error", failed(perdure.ErrorInternal, "db password wrong"), "",
 			"'slow_tool' failed: An internal error occurred while executing the tool", ""},
 		{"an error with output", failed(perdure.ErrorTool, "boom"), `{"half":1}`, "'slow_tool' failed: boom", `,"output":{"half":1}`},
-		{"output kept", partial, "", "'slow_tool' completed with an error.", `,"output":"partial"`},
+		{"output", partial, "", "'slow_tool' completed with an error.", `,"output":"partial"`},
 		{"unknown", unknown, "", "Outcome unknown. Do not repeat it before checking.", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -380,11 +396,22 @@ func TestCheckHidesInternalErrors(t *testing.T) {
 	}
 }
 
+// TestCheckRequiresAuth: no tool of the set does anything for somebody who is in no session, and hosts are told.
 func TestCheckRequiresAuth(t *testing.T) {
 	t.Parallel()
 	for _, found := range background.Tools(background.Config{}) {
-		if spec := found.Spec(); spec.Name == check && spec.Hints.Metadata["requires_auth"] != true {
-			t.Fatalf("got metadata %v", spec.Hints.Metadata)
+		spec := found.Spec()
+		if spec.Name == check && spec.Hints.Metadata["requires_auth"] != true {
+			t.Errorf("got metadata %v", spec.Hints.Metadata)
+		}
+		outside := env(newRegistry(task(1, perdure.TaskRunning)), nil)
+		outside.Call.Session = ""
+		for _, e := range []tool.Env{{}, outside} {
+			result, err := toolbox().Execute(t.Context(), tool.Call{ID: "call_1", Tool: spec.Name, Args: []byte(`{"list":true}`)}, e)
+			if err != nil {
+				t.Fatal(err)
+			}
+			wantJSON(t, body(t, result), errorBody(spec.Name+" requires context. This tool must be executed with session context."))
 		}
 	}
 }

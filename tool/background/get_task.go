@@ -3,8 +3,7 @@ package background
 import (
 	"context"
 	_ "embed" // the text that the model reads
-	"errors"
-	"fmt"
+	"sort"
 	"strings"
 	"unicode/utf8"
 
@@ -17,11 +16,14 @@ const getName = "get_task"
 //go:embed get_task.md
 var getText string
 
+// minPage is the least that a page may hold: a whole character, so that reading gets on.
+const minPage = utf8.UTFMax
+
 // getArgs are the arguments of get_task (8.5).
 type getArgs struct {
 	ID       string `json:"task_id" minLength:"1" jsonschema:"The task_id or run_id"`
 	Offset   int64  `json:"offset" default:"0" jsonschema:"Byte offset in the output to read from. Negative: counted from the end. Use next_offset of the answer before to go on"`
-	MaxBytes int    `json:"max_bytes" default:"16384" min:"4" max:"65536" jsonschema:"How many bytes of output to return at most"`
+	MaxBytes int    `json:"max_bytes" default:"16384" min:"4" max:"65536" jsonschema:"How many bytes of output to return at most. Fewer come when the answer would be too long: go on with next_offset"`
 }
 
 // taskPage is a task with a piece of its output.
@@ -58,7 +60,22 @@ func getTask(ctx context.Context, in getArgs, env tool.Env) (tool.Result, error)
 	if err != nil {
 		return noTask(ctx, in.ID, err), nil
 	}
-	return read(tool.Success(pageOf(t, log)), t), nil
+	return read(tool.Success(fitting(shown(t), log)), t), nil
+}
+
+// fitting makes a page that is not cut as a result: what does not fit is left to the next one.
+func fitting(t perdure.Task, log tool.LogPage) taskPage {
+	p := pageOf(t, log)
+	if sizeOf(p) <= tool.ResultLimit || len(log.Bytes) <= minPage {
+		return p
+	}
+	whole := log.Bytes
+	tooLong := sort.Search(len(whole)-minPage, func(n int) bool {
+		log.Bytes = whole[:minPage+n]
+		return sizeOf(pageOf(t, log)) > tool.ResultLimit
+	})
+	log.Bytes = whole[:minPage+max(tooLong-1, 0)]
+	return pageOf(t, log)
 }
 
 // pageOf cuts a piece of output between two characters, and says where the next one begins.
@@ -100,12 +117,4 @@ func whole(b []byte) int {
 		}
 	}
 	return len(b)
-}
-
-// noTask is the answer to an error of the registry. A foreign id is an unknown one (ER2).
-func noTask(ctx context.Context, id string, err error) tool.Result {
-	if errors.Is(err, perdure.NotFound) {
-		return tool.Failf("task not found: %s", id)
-	}
-	return failed(ctx, fmt.Errorf("task %s: %w", id, err))
 }

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -62,7 +63,7 @@ func TestToolsAreAdmitted(t *testing.T) {
 	t.Parallel()
 	want := map[string]perdure.EffectClass{
 		"spawn_background": perdure.Idempotent, "check_background_tool": perdure.Idempotent, "list_tasks": perdure.Pure,
-		"get_task": perdure.Pure, "cancel_task": perdure.Idempotent,
+		"get_task": perdure.Pure, "wait_task": perdure.Pure, "message_task": perdure.Idempotent, "cancel_task": perdure.Idempotent,
 	}
 	set := tool.NewRegistry(background.Tools(background.Config{})...)
 	if err := set.Err(); err != nil || set.Len() != len(want) {
@@ -74,9 +75,25 @@ func TestToolsAreAdmitted(t *testing.T) {
 			t.Errorf("%s: got %+v, want class %s", name, found, class)
 		}
 	}
-	for _, name := range []string{"spawn_background", "check_background_tool"} {
-		if found, _ := set.Get(name); found.Spec().SoftBudget != tool.Never {
-			t.Errorf("%s may detach (LN5)", name)
+}
+
+// TestSoftBudgetDefaults: whatever says nothing detaches after ten minutes, and a tool with a wait of its own never
+// does (LN5).
+func TestSoftBudgetDefaults(t *testing.T) {
+	t.Parallel()
+	own := []string{"spawn_background", "check_background_tool", "wait_task"}
+	for _, d := range toolbox().Definitions() {
+		want := 600.0
+		if slices.Contains(own, d.Name) {
+			want = 0 // in JSON: never
+		}
+		if d.SoftBudgetSeconds != want {
+			t.Errorf("%s: got a soft budget of %v s, want %v", d.Name, d.SoftBudgetSeconds, want)
+		}
+	}
+	for _, name := range own {
+		if found, ok := toolbox().Get(name); !ok || found.Spec().SoftBudget != tool.Never {
+			t.Errorf("%s may detach", name)
 		}
 	}
 }
@@ -92,7 +109,7 @@ func TestConfigStandsInTheTexts(t *testing.T) {
 				t.Errorf("%s: got %s", spec.Name, text)
 			}
 		}
-		if spec.Name == check && !bytes.Contains(spec.Parameters, []byte("Default 7. More than 7 is clamped to 7")) {
+		if (spec.Name == check || spec.Name == "wait_task") && !bytes.Contains(spec.Parameters, []byte("Default 7. More than 7 is clamped to 7")) {
 			t.Errorf("got %s", spec.Parameters)
 		}
 	}

@@ -20,7 +20,7 @@ type listArgs struct {
 	State  perdure.TaskState `json:"state,omitempty" enum:"queued,running,awaiting_input,succeeded,failed,canceled,unknown" jsonschema:"Only tasks in this state. Absent: those that have not ended, and those whose end you were not told yet"`
 	Kind   perdure.TaskKind  `json:"kind,omitempty" enum:"background_tool,monitor,subagent,external_agent" jsonschema:"Only tasks of this kind"`
 	Lane   perdure.Lane      `json:"lane,omitempty" enum:"foreground,background" jsonschema:"Only tasks in this lane"`
-	Limit  int               `json:"limit" default:"50" min:"1" max:"200" jsonschema:"How many tasks to return at most"`
+	Limit  int               `json:"limit" default:"50" min:"1" max:"200" jsonschema:"How many tasks to return at most. Fewer come when the answer would be too long: go on with next_cursor"`
 	Cursor string            `json:"cursor,omitempty" jsonschema:"The next_cursor of the answer before"`
 }
 
@@ -30,11 +30,15 @@ type taskList struct {
 	Next  perdure.TaskID `json:"next_cursor,omitempty"` // absent: there are no more
 }
 
-// record is a task without its spec.
+// record is a task without its spec and its output.
 type record struct {
 	perdure.Task
-	Spec *perdure.TaskSpec `json:"spec,omitempty"` // always absent: it hides the task's own
+	Spec *perdure.TaskSpec `json:"spec,omitempty"` // always absent, as the tail: they hide the task's own
+	Tail *string           `json:"tail,omitempty"`
 }
+
+// listBytes is how many bytes of records stand in an answer, so that it is not cut as a result.
+const listBytes = tool.ResultLimit - 512
 
 func newList() tool.Tool {
 	yes := true
@@ -63,16 +67,18 @@ func listTasks(ctx context.Context, in listArgs, env tool.Env) (tool.Result, err
 		}
 		tasks = tasks[last+1:]
 	}
-	page := taskList{Tasks: []record{}}
+	page, size := taskList{Tasks: []record{}}, 0
 	for _, t := range tasks {
 		if !in.wants(t) {
 			continue
 		}
-		if len(page.Tasks) == in.Limit {
-			page.Next = page.Tasks[in.Limit-1].ID
+		found, n := record{Task: shown(t)}, len(page.Tasks)
+		size += sizeOf(found) + len(",")
+		if n == in.Limit || n > 0 && size > listBytes {
+			page.Next = page.Tasks[n-1].ID
 			break
 		}
-		page.Tasks = append(page.Tasks, record{Task: t})
+		page.Tasks = append(page.Tasks, found)
 	}
 	return tool.Success(page), nil
 }

@@ -196,9 +196,6 @@ func target(o *order, env tool.Env) *tool.Result {
 	if faults := env.Registry.Validate(o.name, o.raw); faults != nil {
 		return faults
 	}
-	if spec.Policy == tool.PolicyRequiresApproval {
-		return refuse("approval required: " + o.name + " cannot be started in the background without an approval")
-	}
 	for _, title := range []string{strings.TrimSpace(spec.DisplayName), "Background " + o.name} {
 		if o.title == "" {
 			o.title = title

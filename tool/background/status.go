@@ -24,6 +24,9 @@ const (
 	typeError  = "error"
 )
 
+// textUnknown is what a model is told of an unknown outcome.
+const textUnknown = "Outcome unknown. Do not repeat it before checking."
+
 // report is a status payload (BG19).
 type report struct {
 	Type          string                 `json:"type"`
@@ -77,7 +80,7 @@ func ended(ctx context.Context, env tool.Env, t perdure.Task) tool.Result {
 		s.Message = fmt.Sprintf("Background task for '%s' was cancelled.", t.Tool)
 		return read(tool.Success(s), t)
 	case perdure.TaskUnknown:
-		s.Message = "Outcome unknown. Do not repeat it before checking."
+		s.Message = textUnknown
 		return read(tool.Success(s), t)
 	default:
 		s.Message = failure(t)
@@ -96,7 +99,7 @@ func failure(t perdure.Task) string {
 		return fmt.Sprintf("'%s' completed with an error.", t.Tool)
 	}
 	text := t.Error.Message
-	if t.Error.Kind == perdure.ErrorInternal || t.Error.Kind == perdure.ErrorPanic {
+	if internal(t.Error) {
 		text = perdure.GenericToolError
 	}
 	return fmt.Sprintf("'%s' failed: %s", t.Tool, text)

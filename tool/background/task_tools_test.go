@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/tool"
 )
 
 // TestNoTasks is the missing port, in each tool that reads tasks (EN2).
@@ -17,6 +18,7 @@ func TestNoTasks(t *testing.T) {
 	t.Parallel()
 	for name, args := range map[string]string{
 		"check_background_tool": `{"list":true}`, "list_tasks": `{}`, "get_task": `{"task_id":"x"}`, "cancel_task": `{"task_id":"x"}`,
+		"wait_task": `{"task_ids":["x"]}`, "message_task": `{"task_id":"x","text":"hi"}`,
 	} {
 		got, _ := run(t, env(nil, nil), name, args)
 		wantJSON(t, got, errorBody("Session task registry not available in this context. "+name+" requires task tracking."))
@@ -95,7 +97,7 @@ func TestListTasksDefaultLimit(t *testing.T) {
 	for i := range 201 {
 		tasks.tasks = append(tasks.tasks, task(i, perdure.TaskRunning))
 	}
-	for args, want := range map[string]int{`{}`: 50, `{"limit":200}`: 200} {
+	for args, want := range map[string]int{`{}`: 50, `{"limit":60}`: 60} {
 		got, _ := run(t, env(tasks, nil), "list_tasks", args)
 		if ids, next := listed(t, got); len(ids) != want || next == "" {
 			t.Errorf("%s: got %d tasks, cursor %q, want %d and a cursor", args, len(ids), next, want)
@@ -105,6 +107,51 @@ func TestListTasksDefaultLimit(t *testing.T) {
 		got, r := run(t, env(tasks, nil), "list_tasks", args)
 		if !r.Refused || !strings.Contains(got, "Invalid arguments for list_tasks") {
 			t.Errorf("%s: got %s, want a refusal (TK5)", args, got)
+		}
+	}
+}
+
+// TestListTasksIsNotCut: an answer ends where it would be cut as a result, so that its cursor is never lost (TL16).
+func TestListTasksIsNotCut(t *testing.T) {
+	t.Parallel()
+	for size, n := range map[int]int{0: 201, 900: 201, tool.ResultLimit: 3} { // bytes of a detail, and how many tasks
+		tasks, all, pages := newRegistry(), 0, 0
+		for i := range n {
+			long := task(i, perdure.TaskRunning)
+			long.StateDetail, long.Tail = strings.Repeat("d", size), strings.Repeat("t", 2048)
+			tasks.tasks = append(tasks.tasks, long)
+		}
+		for next := ""; pages == 0 || next != ""; pages++ {
+			got, _ := run(t, env(tasks, nil), "list_tasks", `{"limit":200,"cursor":"`+next+`"}`)
+			var ids string
+			if ids, next = listed(t, got); ids == "" || len(got) > tool.ResultLimit && len(ids) > 1 || strings.Contains(got, "tttt") {
+				t.Fatalf("got %d tasks in %d bytes", len(ids), len(got))
+			}
+			all += len(ids)
+		}
+		if all != n || pages < 2 {
+			t.Errorf("got %d tasks on %d pages, want %d on several", all, pages, n)
+		}
+	}
+}
+
+// TestTaskToolsHideInternalErrors: the text of an internal error is for the log (BG19).
+func TestTaskToolsHideInternalErrors(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []perdure.ErrorKind{perdure.ErrorInternal, perdure.ErrorPanic, perdure.ErrorTool} {
+		failed := task(1, perdure.TaskFailed)
+		failed.Error, failed.Summary = &perdure.TaskError{Kind: kind, Message: "db password wrong"}, "db password wrong"
+		tasks := newRegistry(failed)
+		for name, args := range map[string]string{
+			"list_tasks": `{}`, "get_task": `{"task_id":"` + one + `"}`, "cancel_task": `{"task_id":"` + one + `"}`,
+		} {
+			got, _ := run(t, env(tasks, nil), name, args)
+			if shown := strings.Contains(got, "password"); shown != (kind == perdure.ErrorTool) || !strings.Contains(got, string(kind)) {
+				t.Errorf("%s: got %s", name, got)
+			}
+		}
+		if tasks.tasks[0].Error.Message != "db password wrong" {
+			t.Error("the record was changed")
 		}
 	}
 }
@@ -188,6 +235,39 @@ func TestGetTaskMissesNothing(t *testing.T) {
 	}
 }
 
+// TestGetTaskIsNotCut: a piece is as long as its answer may be, so that next_offset is never lost (TL16).
+func TestGetTaskIsNotCut(t *testing.T) {
+	t.Parallel()
+	for name, log := range map[string]string{
+		"plain": strings.Repeat("0123456789", 20_000), "escaped": strings.Repeat("\x1b[0m\n", 20_000), "wide": strings.Repeat("€é", 40_000),
+	} {
+		tasks := newRegistry(task(1, perdure.TaskSucceeded))
+		tasks.logs[one] = []byte(log)
+		var all strings.Builder
+		for p := (page{}); !p.EOF; {
+			got, _ := run(t, env(tasks, nil), "get_task", fmt.Sprintf(`{"task_id":%q,"offset":%d,"max_bytes":65536}`, one, p.Next))
+			if err := json.Unmarshal([]byte(got), &p); err != nil {
+				t.Fatal(err)
+			}
+			if len(got) > tool.ResultLimit || !p.EOF && len(got) < tool.ResultLimit-16 {
+				t.Fatalf("%s: got %d bytes, want a page that is full and not cut", name, len(got))
+			}
+			all.WriteString(p.Output)
+		}
+		if all.String() != log {
+			t.Errorf("%s: got %d bytes of %d, or others", name, all.Len(), len(log))
+		}
+	}
+	huge := task(1, perdure.TaskRunning)
+	huge.StateDetail = strings.Repeat("d", tool.ResultLimit)
+	tasks := newRegistry(huge)
+	tasks.logs[one] = []byte("€uro and more")
+	got, _ := run(t, env(tasks, nil), "get_task", `{"task_id":"`+one+`"}`)
+	if !strings.Contains(got, `"output":"€u","offset":0,"next_offset":4`) {
+		t.Errorf("got ...%s, want to get on by a character", got[len(got)-100:])
+	}
+}
+
 func TestCancelTask(t *testing.T) {
 	t.Parallel()
 	done := task(1, perdure.TaskSucceeded)
@@ -197,24 +277,27 @@ func TestCancelTask(t *testing.T) {
 		task     perdure.Task
 		dry      bool
 		onCancel func(*perdure.Task) bool
+		outran   func(*perdure.Task)
 		want     string
 		read     []perdure.TaskID
 		reasons  int
 	}{
-		{"live", task(1, perdure.TaskRunning), false, nil, `{"task_id":"` + one + `","state":"canceled",
+		{"live", task(1, perdure.TaskRunning), false, nil, nil, `{"task_id":"` + one + `","state":"canceled",
 			"requested_at":"2026-04-16T12:00:00Z","signalled_at":"2026-04-16T12:00:00Z","dead_at":"2026-04-16T12:00:01Z"}`,
 			[]perdure.TaskID{one}, 1},
-		{"not stopped yet", task(1, perdure.TaskRunning), false, func(*perdure.Task) bool { return false },
+		{"not stopped yet", task(1, perdure.TaskRunning), false, func(*perdure.Task) bool { return false }, nil,
 			`{"task_id":"` + one + `","state":"running","requested_at":"2026-04-16T12:00:00Z","signalled_at":"2026-04-16T12:00:00Z"}`, nil, 1},
-		{"ended before", done, false, nil, `{"task_id":"` + one + `","state":"succeeded","summary":"final","result_path":"/r"}`,
+		{"ended before", done, false, nil, nil, `{"task_id":"` + one + `","state":"succeeded","summary":"final","result_path":"/r"}`,
 			[]perdure.TaskID{one}, 0},
-		{"dry run", task(1, perdure.TaskRunning), true, nil,
+		{"ended before the wish", task(1, perdure.TaskRunning), false, nil, func(t *perdure.Task) { t.State, t.Summary = perdure.TaskSucceeded, "in time" },
+			`{"task_id":"` + one + `","state":"succeeded","summary":"in time"}`, []perdure.TaskID{one}, 0},
+		{"dry run", task(1, perdure.TaskRunning), true, nil, nil,
 			`{"task_id":"` + one + `","state":"running","message":"[dry-run] Would cancel task for 'slow_tool'."}`, nil, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			tasks := newRegistry(c.task)
-			tasks.onCancel = c.onCancel
+			tasks.onCancel, tasks.outran = c.onCancel, c.outran
 			e := env(tasks, nil)
 			e.DryRun = c.dry
 

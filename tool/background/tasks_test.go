@@ -24,12 +24,14 @@ type registry struct {
 	err      error                             // of every method, when set
 	spawned  tool.Spawned                      // the answer of Spawn
 	onCancel func(t *perdure.Task) (dead bool) // what a cancel does; nil: the work stops
+	outran   func(t *perdure.Task)             // how the task ends just before a cancel is asked for; nil: it does not
 
 	mu      sync.Mutex // guards all below
 	tasks   []perdure.Task
 	logs    map[perdure.TaskID][]byte
 	changed chan struct{} // closed and replaced at every change
 	spawns  []tool.Spawn
+	waits   []tool.Wait
 	cancels []string // the reasons
 }
 
@@ -48,6 +50,13 @@ func (r *registry) set(id perdure.TaskID, change func(*perdure.Task)) {
 	}
 	close(r.changed)
 	r.changed = make(chan struct{})
+}
+
+// remove takes a task away, as retention does.
+func (r *registry) remove(id perdure.TaskID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.tasks = slices.DeleteFunc(r.tasks, func(t perdure.Task) bool { return t.ID == id })
 }
 
 // end ends a task in a state.
@@ -93,6 +102,10 @@ func (r *registry) Cancel(ctx context.Context, id, why string) (perdure.CancelRe
 	if err != nil {
 		return perdure.CancelReceipt{}, t, err
 	}
+	if r.outran != nil { // nothing was asked for, and t is as it was before
+		r.set(t.ID, r.outran)
+		return perdure.CancelReceipt{}, t, nil
+	}
 	receipt := perdure.CancelReceipt{RequestedAt: noon, SignalledAt: noon}
 	r.set(t.ID, func(t *perdure.Task) {
 		dead := true
@@ -113,19 +126,40 @@ func (r *registry) Cancel(ctx context.Context, id, why string) (perdure.CancelRe
 func (r *registry) Wait(ctx context.Context, w tool.Wait) ([]perdure.Task, error) {
 	late := time.NewTimer(w.For)
 	defer late.Stop()
+	r.mu.Lock()
+	r.waits = append(r.waits, w)
+	r.mu.Unlock()
 	for {
-		t, changed, err := r.look(w.IDs[0])
-		if err != nil || t.State.Terminal() || t.State == perdure.TaskAwaitingInput {
-			return []perdure.Task{t}, err
+		tasks, changed, over, err := r.lookAt(w)
+		if err != nil || over {
+			return tasks, err
 		}
 		select {
 		case <-changed:
 		case <-late.C:
-			return []perdure.Task{t}, nil
+			return tasks, nil
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
 	}
+}
+
+// lookAt returns the tasks of a wait, what tells of the next change, and whether the wait is over.
+func (r *registry) lookAt(w tool.Wait) (tasks []perdure.Task, changed <-chan struct{}, over bool, err error) {
+	n := 0
+	for i, id := range w.IDs {
+		t, now, err := r.look(id)
+		if err != nil {
+			return nil, nil, false, err
+		}
+		if i == 0 {
+			changed = now // a change of a later task after this is one too
+		}
+		if tasks = append(tasks, t); t.State.Terminal() || t.State == perdure.TaskAwaitingInput {
+			n++
+		}
+	}
+	return tasks, changed, n == len(w.IDs) || !w.All && n > 0, nil
 }
 
 func (r *registry) Log(ctx context.Context, id string, offset int64, most int) (tool.LogPage, error) {
@@ -143,6 +177,24 @@ func (r *registry) Log(ctx context.Context, id string, offset int64, most int) (
 	offset = max(0, min(offset, end))
 	piece := log[offset:min(end, offset+int64(most))]
 	return tool.LogPage{Offset: offset, Bytes: piece, Next: offset + int64(len(piece)), End: end}, nil
+}
+
+// mail is tool.Mail in memory.
+type mail struct {
+	err  error // of Send, when set
+	mu   sync.Mutex
+	sent []perdure.TaskMessage // guarded by mu
+}
+
+func (m *mail) Send(_ context.Context, id string, message perdure.TaskMessage) (perdure.TaskMessageID, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.err != nil {
+		return "", m.err
+	}
+	message.Task = perdure.TaskID(id)
+	m.sent = append(m.sent, message)
+	return "tmsg_1", nil
 }
 
 // files is the part of tool.Files that these tools use: content by path.
