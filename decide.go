@@ -77,6 +77,8 @@ func (s *Session) Decide(m Moment) []Command {
 		return s.decideIdle(m)
 	case t.Interrupt != nil && t.Interrupt.Seal != "":
 		return s.windUp(m, TurnSealed{Reason: t.Interrupt.Seal, Detail: t.Interrupt.Reason, Usage: t.Usage})
+	case t.Interrupt != nil && t.Interrupt.Code != "":
+		return s.windUp(m, TurnFailed{Error: t.Interrupt.Reason, Code: t.Interrupt.Code, Retryable: true, Usage: t.Usage})
 	case t.Interrupt != nil:
 		return s.windUp(m, TurnCanceled{By: t.Interrupt.By, Reason: t.Interrupt.Reason, Usage: t.Usage})
 	case m.NoProgress > 0 && m.TakeUps >= m.NoProgress: // recorded first, so that the next crash does not forget it

@@ -63,6 +63,7 @@ type InterruptRequested struct {
 	By     string `json:"by"`
 	Reason string `json:"reason,omitempty"`
 	Seal   string `json:"seal,omitempty"` // set: the runtime stops the turn, which ends sealed with this reason (TN1)
+	Code   string `json:"code,omitempty"` // set: the runtime stops the turn, which ends failed with this code, retryable (TN15)
 }
 
 // StopReason says why a turn completed.

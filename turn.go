@@ -147,6 +147,7 @@ func startable(calls []TurnCall, limit int, serial bool) []TurnCall {
 const (
 	CodeEmptyAnswer = "empty_answer"          // no text and no calls: asked once more (TN22)
 	CodeInterrupted = "interrupted"           // the model call was stopped with its turn
+	CodeIdle        = "idle_timeout"          // nothing happened for too long (TN15)
 	CodeDeterminism = "determinism_violation" // LG14
 	CodeProcessing  = "processing_error"      // anything else of ours
 )

@@ -22,6 +22,7 @@ type driver struct {
 	drive  *effect.Drive
 	unsaid []effect.Outcome // only touched in run: came in, and its commit failed
 	work   map[string]*act  // only touched in run: what is carried out, by its key
+	idle   *watchdog        // only touched in run
 	alarm  *time.Timer      // only touched in run; nil: none was set
 }
 
@@ -121,6 +122,8 @@ func (d *driver) run(ctx context.Context) error {
 	}
 	d.drive = drive
 	defer d.quiet()
+	d.idle = d.e.watchIdle(d.id)
+	defer d.idle.end()
 	d.gather() // what came in while the driver paused
 	models, stop := context.WithCancelCause(ctx)
 	defer stop(perdure.CauseShutdown)
@@ -152,12 +155,16 @@ func (d *driver) quiet() {
 
 // await waits for outcomes or news and commits them together.
 func (d *driver) await(ctx context.Context) ([]perdure.Command, error) {
+	if err := d.idle.look(ctx, d.drive.Session()); err != nil {
+		return nil, err
+	}
 	select {
 	case <-ctx.Done():
 		return nil, d.drain(ctx)
 	case <-d.woken:
 	case outcome := <-d.outcomes:
 		d.unsaid = append(d.unsaid, outcome)
+		d.e.sign(d.id)
 	}
 	d.e.mu.Lock()
 	d.again = false

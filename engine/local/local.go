@@ -64,6 +64,9 @@ type Config struct {
 	PerSessionDetached int           // calls of a session that left the foreground; they take none of PerSession; 0: 32; -1: no cap
 	EvictCap           int           // live background tasks of a session before the oldest is canceled, with OverflowEvict; 0: 32
 	SoftBudget         time.Duration // of execution, then a foreground call goes on as a task (LN3), for tools that name none; 0: 600 s; -1: never
+	StallTimeout       time.Duration // without text from the model, before it is asked again (TN8); 0: 2 min; -1: none
+	IdleTimeout        time.Duration // in which nothing happens in a turn, before it fails (RC19); 0: 30 min; -1: off; at least 18 min
+	IdleHardCap        time.Duration // likewise, while a foreground call runs; 0: 2 h
 	ApprovalExpiry     time.Duration // 0: approvals never expire
 
 	Route  func(tool.Call) dispatch.Route // in which lane a call starts, and when it leaves it; nil: as its tool says (LN2)
@@ -84,6 +87,7 @@ type Engine struct {
 	worker  store.Worker
 	effects *effect.Effects
 	lanes   *dispatch.Runner
+	watched sync.Map      // perdure.SessionID to *watchdog: the sessions that are driven
 	freed   chan struct{} // capacity 1: places may be free
 	emptied chan struct{} // closed when the lanes are empty for good
 
@@ -109,6 +113,9 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 		return nil, fmt.Errorf("open engine: %w", err)
 	}
 	cfg = withDefaults(cfg)
+	if cfg.IdleTimeout > 0 && cfg.IdleTimeout < 2*longestWait { // ER7
+		return nil, fmt.Errorf("open engine: %w configuration: IdleTimeout %s is under twice the longest wait of a tool, %s", perdure.Invalid, cfg.IdleTimeout, longestWait)
+	}
 	if cfg.Lease < 3*cfg.Beat { // ER7
 		return nil, fmt.Errorf("open engine: %w configuration: Lease %s is under three times Beat %s", perdure.Invalid, cfg.Lease, cfg.Beat)
 	}
@@ -123,9 +130,9 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 		Store: cfg.Store, Model: cfg.Model, Tools: cfg.Tools, Runner: e.lanes, Worker: e.worker.ID, Files: cfg.Files, Egress: cfg.Egress,
 		MaxExecutions: cfg.MaxExecutions, NoProgress: cfg.NoProgress, ModelAttempts: cfg.ModelAttempts,
 		PerSession: cfg.PerSession, PerProcess: cfg.PerProcess, PerSessionDetached: cfg.PerSessionDetached, EvictCap: cfg.EvictCap,
-		QueueLength: cfg.QueueLength, Overflow: cfg.Overflow, DeferAbove: cfg.DeferAbove, SoftBudget: cfg.SoftBudget,
+		QueueLength: cfg.QueueLength, Overflow: cfg.Overflow, DeferAbove: cfg.DeferAbove, SoftBudget: cfg.SoftBudget, StallTimeout: cfg.StallTimeout,
 		ApprovalExpiry: cfg.ApprovalExpiry, Route: cfg.Route, Permit: cfg.Permit, Hooks: cfg.Hooks,
-		Log: cfg.Log, Wake: e.wake, Freed: e.placeFreed,
+		Log: cfg.Log, Wake: e.wake, Freed: e.placeFreed, Sign: e.sign,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open engine: %w", err)
@@ -139,6 +146,12 @@ func withDefaults(cfg Config) Config {
 	}
 	if cfg.Beat <= 0 {
 		cfg.Beat = defaultBeat
+	}
+	if cfg.IdleTimeout == 0 {
+		cfg.IdleTimeout = defaultIdle
+	}
+	if cfg.IdleHardCap <= 0 {
+		cfg.IdleHardCap = defaultIdleHard
 	}
 	if cfg.Drain == 0 {
 		cfg.Drain = defaultDrain

@@ -1,6 +1,7 @@
 package effect
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -94,13 +95,20 @@ func (e *Effects) answerTask(tx store.Tx, a perdure.Approval) error {
 		_, err := e.updateTask(tx, task, u)
 		return err
 	}
-	data, err := json.Marshal(map[string]any{"approved": approved, "state": a.State, "note": a.Note})
+	data, err := json.Marshal(verdictOnTask{Approved: approved, State: a.State, Note: a.Note})
 	if err != nil {
 		return err
 	}
 	return e.deliverTo(tx, task, perdure.TaskMessage{
 		ID: NewID[perdure.TaskMessageID](), Task: task.ID, Direction: perdure.Inbound, Text: a.Note, Data: data, InReplyTo: task.InputRequest.ID, By: a.By, CreatedAt: tx.Now(),
 	})
+}
+
+// verdictOnTask is the answer to a task that asked for an approval in the middle of its work.
+type verdictOnTask struct {
+	Approved bool                  `json:"approved"`
+	State    perdure.ApprovalState `json:"state"`
+	Note     string                `json:"note"`
 }
 
 // deniedTask ends a task that may not begin (AP6).
@@ -218,6 +226,16 @@ func (e *Effects) AnswerCall(ctx context.Context, key perdure.CallKey, by string
 	return err
 }
 
+// sameResult reports whether two answers say the same; how their JSON is written does not matter.
 func sameResult(a, b perdure.ToolResult) bool {
-	return string(a.Result) == string(b.Result) && a.Error == b.Error && a.ErrorKind == b.ErrorKind
+	return sameJSON(a.Result, b.Result) && a.Error == b.Error && a.ErrorKind == b.ErrorKind
+}
+
+func sameJSON(a, b json.RawMessage) bool {
+	if bytes.Equal(a, b) {
+		return true
+	}
+	first, errA := perdure.CanonicalJSON(a)
+	second, errB := perdure.CanonicalJSON(b)
+	return errA == nil && errB == nil && bytes.Equal(first, second)
 }

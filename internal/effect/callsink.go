@@ -37,6 +37,7 @@ const (
 
 func (l *callSink) publish(kind string, data any) perdure.Cause {
 	l.e.cfg.Runner.Touch(l.work)
+	l.e.cfg.Sign(l.call.Session)
 	l.e.cfg.Store.Publish(store.Frame{Session: l.call.Session, Type: kind, Data: data})
 	return ""
 }

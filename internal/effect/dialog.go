@@ -177,11 +177,9 @@ func (e *Effects) hear(ctx context.Context, task perdure.Task, q question) (repl
 // replyOf is an answer as the tool reads it.
 func replyOf(m perdure.TaskMessage) tool.Reply {
 	reply := tool.Reply{Text: m.Text, Data: m.Data, By: m.By}
-	var verdict struct {
-		Approved bool `json:"approved"`
-	}
-	if len(m.Data) > 0 && perdure.DecodeJSON(m.Data, &verdict) == nil {
-		reply.Approved = verdict.Approved
+	var v verdictOnTask
+	if len(m.Data) > 0 && perdure.DecodeJSON(m.Data, &v) == nil {
+		reply.Approved = v.Approved
 	}
 	return reply
 }

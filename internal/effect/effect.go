@@ -12,6 +12,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"log/slog"
+	"math"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -51,7 +52,7 @@ type Config struct {
 	MaxExecutions      int           // LG9; 0: perdure.DefaultMaxExecutions; -1: no cap
 	NoProgress         int           // TN1; 0: perdure.DefaultNoProgress; -1: off
 	ModelAttempts      int           // TN21; 0: perdure.DefaultModelAttempts
-	StallTimeout       time.Duration // TN8; 0: two minutes
+	StallTimeout       time.Duration // TN8; 0: two minutes; -1: none
 	PerSession         int           // places of a session; 0: 5 (BG16)
 	PerProcess         int           // places of the process; 0: 64
 	QueueLength        int           // queued runs a session; 0: 32
@@ -72,6 +73,8 @@ type Config struct {
 	Wake func(perdure.SessionID)
 	// Freed tells the engine that a place may be free. nil: nobody listens.
 	Freed func()
+	// Sign tells the engine that something happens in a turn: text, progress, output. nil: nobody listens.
+	Sign func(perdure.SessionID)
 }
 
 // Effects carries out commands. It is safe for concurrent use.
@@ -111,8 +114,11 @@ func New(cfg Config) (*Effects, error) {
 	}
 	cfg.DeferAbove = capOf(cfg.DeferAbove, 40)
 	cfg.QueueLength = capOf(cfg.QueueLength, 32)
-	if cfg.StallTimeout <= 0 {
+	switch {
+	case cfg.StallTimeout == 0:
 		cfg.StallTimeout = 2 * time.Minute
+	case cfg.StallTimeout < 0:
+		cfg.StallTimeout = math.MaxInt64
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -122,6 +128,9 @@ func New(cfg Config) (*Effects, error) {
 	}
 	if cfg.Freed == nil {
 		cfg.Freed = func() {}
+	}
+	if cfg.Sign == nil {
+		cfg.Sign = func(perdure.SessionID) {}
 	}
 	e := &Effects{cfg: cfg}
 	if cfg.Files == nil {

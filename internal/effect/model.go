@@ -70,6 +70,7 @@ func (e *Effects) stream(ctx context.Context, req model.Request, id perdure.Mess
 	watchdog := time.AfterFunc(e.cfg.StallTimeout, func() { cancel(stalled) })
 	defer watchdog.Stop()
 	live := batch{publish: func(text string) {
+		e.cfg.Sign(req.Session)
 		e.cfg.Store.Publish(store.Frame{Session: req.Session, Type: "output.message.delta", Data: OutputDelta{MessageID: id, Delta: text}})
 	}}
 	var answer model.Answer

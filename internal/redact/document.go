@@ -39,6 +39,20 @@ func New(cfg Config) (*Redactor, error) {
 // Document is [Redactor.Document] with the defaults.
 func Document(v any) string { return (*Redactor)(nil).Document(v) }
 
+// JSON is [Redactor.JSON] with the defaults.
+func JSON(v any) json.RawMessage { return (*Redactor)(nil).JSON(v) }
+
+// JSON is a [Redactor.Document] where only JSON can stand: one that was cut, or is none, is a text.
+func (r *Redactor) JSON(v any) json.RawMessage {
+	doc := r.Document(v)
+	if json.Valid([]byte(doc)) {
+		return json.RawMessage(doc)
+	}
+	var out writer
+	quote(&out, doc)
+	return json.RawMessage(out.String())
+}
+
 // passes is how often what comes out is redacted again, until nothing changes.
 const passes = 8
 

@@ -35,6 +35,7 @@ func TestRedactNested(t *testing.T) {
 			`[["Cookie","<redacted>"],{"value":"<redacted>","name":"Set-Cookie"},{"name":"a","value":"b"}]`},
 		{"headers as texts", `["Authorization: Bearer x","Accept: */*","Bearer abcdefghij"]`, `["Authorization: <redacted>","Accept: */*","Bearer <redacted>"]`},
 		{"a key twice", `{"token":"x","token":"y"}`, `{"token":"<redacted>","token":"<redacted>"}`},
+		{"escapes", `["\ud83d\udd11\u00e4 token=\ud83d\udd11","\ud83d\u0041\/\b"]`, `["🔑ä token=<redacted>","�A/\b"]`},
 		{"an escaped key", `{"\u0070assword":"x","pass\u0077ord":"y"}`, `{"password":"<redacted>","password":"<redacted>"}`},
 		{"a secret in a key", `{"https://h/?access_token=x":1}`, `{"https://h/?access_token=<redacted>":1}`},
 		{"a request", "GET / HTTP/1.1\r\nAuthorization: Digest a=\"x\", response=\"y\"\r\nCookie: a=x; b=y\r\nHost: h\r\n\r\n",
@@ -48,6 +49,7 @@ func TestRedactNested(t *testing.T) {
 		{"JSON that was cut", `{"a":1,"password":"x\"y, {\"b\`, `{"a":1,"password":"<redacted>`},
 		{"an object that was cut", `{"token":{"a":"}","b":[1]},"c":"d`, `{"token":<redacted>,"c":"d`},
 		{"no JSON at all", `{'password': 'x', "n": 1, token: "y"}`, `{'password': '<redacted>', "n": 1, token: "<redacted>"}`},
+		{"what is hidden already", `{"a":"https://h?key=<redacted>","b":"c`, `{"a":"https://h?key=<redacted>","b":"c`},
 		{"settings", "password: |\n  x\n  y\n", "password: <redacted>"},
 		{"kept", `{"idempotency_key":"a","Public-Key":"b","max_tokens":5,"Input-Tokens":-1.5e3,"tokenizer":"c","keyboard":"d"}`,
 			`{"idempotency_key":"a","Public-Key":"b","max_tokens":5,"Input-Tokens":-1.5e3,"tokenizer":"c","keyboard":"d"}`},
@@ -106,6 +108,8 @@ func TestRedactFailsClosed(t *testing.T) {
 
 type label string
 
+type ring *ring
+
 type limits struct {
 	Auth string
 	Most int
@@ -147,8 +151,13 @@ func TestRedactOddKeys(t *testing.T) {
 			t.Errorf("%v (-want +got):\n%s", c.in, diff)
 		}
 	}
-	if got := redact.Document(loop); !strings.HasPrefix(got, `{"a":1,"loop":{"a":1,`) {
-		t.Errorf("a map in itself: got %s", got)
+	if got, want := redact.Document(loop), strings.Repeat(`{"a":1,"loop":`, 32)+`"<redacted>"`+strings.Repeat("}", 32); got != want {
+		t.Errorf("a map in itself:\n got %s\nwant %s", got, want)
+	}
+	var self ring
+	self = &self
+	if got := redact.Document([]any{self}); got != `["<redacted>"]` {
+		t.Errorf("a pointer to itself: got %s", got)
 	}
 }
 

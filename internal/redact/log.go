@@ -62,7 +62,7 @@ func (l logs) attr(a slog.Attr) slog.Attr {
 	if a.Equal(slog.Attr{}) {
 		return a // a log leaves it out
 	}
-	value := l.redactor.resolved(a.Value)
+	value := a.Value.Resolve()
 	kind := value.Kind()
 	number := kind == slog.KindInt64 || kind == slog.KindUint64 || kind == slog.KindFloat64
 	switch {
@@ -76,16 +76,6 @@ func (l logs) attr(a slog.Attr) slog.Attr {
 		value = l.redactor.logged(value.Any())
 	}
 	return slog.Attr{Key: a.Key, Value: value}
-}
-
-// resolved asks a value that knows what it is.
-func (r *Redactor) resolved(v slog.Value) (out slog.Value) {
-	defer func() {
-		if recover() != nil {
-			out = slog.StringValue(Unprintable)
-		}
-	}()
-	return v.Resolve()
 }
 
 // whole redacts a text that is not cut.
@@ -111,13 +101,13 @@ func (r *Redactor) logged(v any) (out slog.Value) {
 	case error:
 		text = it.Error()
 	case json.Marshaler, encoding.TextMarshaler:
-		return slog.AnyValue(document(r.Document(v)))
+		return r.inLog(v)
 	case fmt.Stringer:
 		text = it.String()
 	default:
 		plain, ok := plainText(reflect.ValueOf(v))
 		if !ok {
-			return slog.AnyValue(document(r.Document(v)))
+			return r.inLog(v)
 		}
 		text = plain
 	}
@@ -127,15 +117,17 @@ func (r *Redactor) logged(v any) (out slog.Value) {
 	return slog.AnyValue(v)
 }
 
-// document is a text that is JSON in a log in JSON.
+// inLog is a document in a log. One that was cut is a text.
+func (r *Redactor) inLog(v any) slog.Value {
+	doc := r.Document(v)
+	if !json.Valid([]byte(doc)) {
+		return slog.StringValue(doc)
+	}
+	return slog.AnyValue(document(doc))
+}
+
+// document is JSON in a log: in one in JSON it stands as it is.
 type document string
 
-func (d document) String() string { return string(d) }
-
-// MarshalJSON writes it as it is, or quoted where it was cut.
-func (d document) MarshalJSON() ([]byte, error) {
-	if json.Valid([]byte(d)) {
-		return []byte(d), nil
-	}
-	return json.Marshal(string(d))
-}
+func (d document) String() string               { return string(d) }
+func (d document) MarshalJSON() ([]byte, error) { return []byte(d), nil }

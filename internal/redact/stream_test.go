@@ -202,7 +202,7 @@ func assertGone(t interface{ Errorf(string, ...any) }, text string, secrets []st
 // TestRD6Payloads: a stream leaves what only looks like a secret by its name, and every byte beside the secrets.
 func TestRD6Payloads(t *testing.T) {
 	t.Parallel()
-	payload := `{"next_page_token": "abc", "partition_key":"p", "password" : "hunter2", "bad": "` + "\xff\xc3" + `%zz &amp \u12 \ud800", "a": 1.0e3}` + "\r\n%"
+	payload := `{"next_page_token": "abc", "partition_key":"p", "password" : "hunter2", "bad": "` + "\xff\xc3" + `%zz &amp \u12 \ud800", "a": 1.0e3}` + "\r\n%canary-012\n3456789 canary-012345678"
 	set := redact.NewSet("canary-0123456789", "")
 
 	if got := set.Mask(payload); got != payload {
@@ -237,13 +237,27 @@ func TestShortSecrets(t *testing.T) {
 	}
 }
 
+// TestManyReadings: where a text can be read in very many ways, it is still read in one go.
+func TestManyReadings(t *testing.T) {
+	t.Parallel()
+	slashes := strings.Repeat(`\`, 100)
+	if got := redact.NewSet(slashes[:30] + "x").Mask(slashes); got != slashes {
+		t.Errorf("got %q, want the same", got)
+	}
+	if got := redact.NewSet(slashes[:30] + "x").Mask(slashes + "x"); !strings.HasSuffix(got, redact.Mark) {
+		t.Errorf("got %q, want a mark", got)
+	}
+}
+
 // TestMarkIsNoSecret: what stands in the mark is left alone, so that masking twice is masking once.
 func TestMarkIsNoSecret(t *testing.T) {
 	t.Parallel()
-	set := redact.NewSet("redacted", "<redacted>", "<", "canary-0123456789")
-	once := set.Mask("a canary-0123456789 <redacted>")
-	if twice := set.Mask(once); once != "a <redacted> <redacted>" || twice != once {
-		t.Errorf("got %q, then %q", once, twice)
+	for _, secret := range []string{"redacted", "<redacted>", "<"} {
+		set := redact.NewSet(secret, "canary-0123456789")
+		once := set.Mask("a canary-0123456789 < <redacted>")
+		if twice := set.Mask(once); once != "a <redacted> < <redacted>" || twice != once {
+			t.Errorf("%s: got %q, then %q", secret, once, twice)
+		}
 	}
 }
 

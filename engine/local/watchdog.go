@@ -1,0 +1,119 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/store"
+)
+
+// The idle watchdog's defaults, and the longest wait that a tool offers: at most half of the limit (TN15, ER7).
+const (
+	defaultIdle     = 30 * time.Minute
+	defaultIdleHard = 2 * time.Hour
+	longestWait     = 540 * time.Second
+)
+
+// textIdle is the error of a turn in which nothing happened for too long (ER6).
+const textIdle = "The session has been idle for too long. Please try again."
+
+// watchdog ends a turn in which nothing real happens: no text, no result, no progress (RC19). Keep-alives do not count, and
+// nobody is hurried who waits for a person or for a back-off to pass.
+type watchdog struct {
+	e    *Engine
+	id   perdure.SessionID
+	last atomic.Int64 // the latest sign of life, in nanoseconds
+	bell *time.Timer  // only touched by the driver
+}
+
+// sign notes that something happened in a session.
+func (e *Engine) sign(id perdure.SessionID) {
+	if w, ok := e.watched.Load(id); ok {
+		w.(*watchdog).last.Store(time.Now().UnixNano())
+	}
+}
+
+// watchIdle begins to watch a session for its driver.
+func (e *Engine) watchIdle(id perdure.SessionID) *watchdog {
+	w := &watchdog{e: e, id: id}
+	w.last.Store(time.Now().UnixNano())
+	e.watched.Store(id, w)
+	return w
+}
+
+// end stops watching.
+func (w *watchdog) end() {
+	w.e.watched.CompareAndDelete(w.id, w)
+	if w.bell != nil {
+		w.bell.Stop()
+	}
+}
+
+// look ends the turn if its time is over, and else has the driver look again when it may be.
+func (w *watchdog) look(ctx context.Context, s *perdure.Session) error {
+	limit := w.limit(s)
+	if limit <= 0 {
+		return nil
+	}
+	left := limit - time.Since(time.Unix(0, w.last.Load()))
+	if left > 0 {
+		w.ring(left)
+		return nil
+	}
+	w.e.cfg.Log.Warn("a turn was idle for too long", "session", w.id, "turn", s.Turn.ID, "limit", limit, "calls", unresolved(s.Turn))
+	defer w.e.wake(w.id)
+	return w.e.cfg.Store.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
+		return w.e.append(tx, w.id, perdure.Event{Actor: "runtime", Turn: s.Turn.ID, Fact: perdure.InterruptRequested{
+			By: "runtime", Reason: textIdle, Code: perdure.CodeIdle,
+		}})
+	})
+}
+
+// ring has the driver look again after a while.
+func (w *watchdog) ring(after time.Duration) {
+	if w.bell == nil {
+		w.bell = time.AfterFunc(after, func() { w.e.wake(w.id) })
+		return
+	}
+	w.bell.Reset(after)
+}
+
+// limit is how long nothing may happen now; 0: as long as it takes.
+func (w *watchdog) limit(s *perdure.Session) time.Duration {
+	t := s.Turn
+	if t == nil || t.Interrupt != nil || w.e.cfg.IdleTimeout < 0 {
+		return 0
+	}
+	if time.Now().Before(t.NotBefore) { // a back-off is no idleness: the clock starts when it is over
+		w.last.Store(t.NotBefore.UnixNano())
+	}
+	limit := w.e.cfg.IdleTimeout
+	for _, c := range t.Calls {
+		switch c.Phase {
+		case perdure.CallAsking, perdure.CallRequested:
+			w.last.Store(time.Now().UnixNano()) // a person thinks; the clock stands still
+			return 0
+		case perdure.CallInWork:
+			limit = w.e.cfg.IdleHardCap
+		}
+	}
+	return limit
+}
+
+// unresolved names the calls of a turn that have no result, as name and the beginning of their id (ER6).
+func unresolved(t *perdure.Turn) string {
+	var names []string
+	for _, c := range t.Calls {
+		if c.Phase != perdure.CallDone {
+			names = append(names, fmt.Sprintf("%s(id=%.12s)", c.Name, c.ID))
+		}
+	}
+	if len(names) == 0 {
+		return "(none tracked)"
+	}
+	return strings.Join(names, ", ")
+}

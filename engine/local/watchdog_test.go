@@ -1,0 +1,169 @@
+package local_test
+
+import (
+	"context"
+	"iter"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine/local"
+	"github.com/perdure/perdure/model"
+	"github.com/perdure/perdure/model/scripted"
+	"github.com/perdure/perdure/store/memory"
+	"github.com/perdure/perdure/tool"
+)
+
+// silent is a model that never says anything real: it only keeps its connection alive.
+type silent struct{}
+
+func (silent) Stream(ctx context.Context, _ model.Request) iter.Seq2[model.Delta, error] {
+	return func(yield func(model.Delta, error) bool) {
+		<-ctx.Done()
+		yield(model.Delta{}, context.Cause(ctx))
+	}
+}
+
+// idleTurn runs one turn in virtual time and returns how it failed, after how long, and what was logged.
+func idleTurn(t *testing.T, m model.Model, tools ...tool.Tool) (failed perdure.TurnFailed, after time.Duration, logged string) {
+	t.Helper()
+	var text lockedText
+	eng, err := local.Open(t.Context(), local.Config{
+		Store: memory.New(memory.Config{}), Model: m, Tools: tool.NewRegistry(tools...), Log: slog.New(slog.NewTextHandler(&text, nil)),
+		StallTimeout: -1, SoftBudget: -1,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var group sync.WaitGroup
+	group.Go(func() { _ = eng.Run(ctx) })
+	defer group.Wait()
+	defer stop()
+	session, err := eng.NewSession(ctx, perdure.Agent{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	if err := eng.Send(ctx, session.ID, perdure.Text("hello")); err != nil {
+		t.Fatal(err)
+	}
+	if err := eng.WaitIdle(ctx, session.ID); err != nil {
+		t.Fatal(err)
+	}
+	events, err := eng.Events(ctx, session.ID, 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range events {
+		if f, ok := e.Fact.(perdure.TurnFailed); ok {
+			failed = f
+		}
+	}
+	return failed, time.Since(began), text.String()
+}
+
+// lockedText is a log that many write to.
+type lockedText struct {
+	mu   sync.Mutex
+	text strings.Builder // guarded by mu
+}
+
+func (l *lockedText) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lockedText) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+func TestWatchdogKeepAliveDoesNotCount(t *testing.T) { // RC19, TN15
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		failed, after, logged := idleTurn(t, silent{})
+
+		if failed.Code != perdure.CodeIdle || !failed.Retryable || failed.Error != "The session has been idle for too long. Please try again." {
+			t.Errorf("the turn ended with %+v", failed)
+		}
+		if after < 30*time.Minute || after > 31*time.Minute || !strings.Contains(logged, "(none tracked)") {
+			t.Errorf("after %s; the log says %s", after, logged)
+		}
+	})
+}
+
+// waiting is a tool that works as long as it is told, and reports or does not.
+func waiting(d time.Duration, every time.Duration) tool.Tool {
+	spec := tool.Spec{Name: "waiting", Description: "Waits.", Class: perdure.Pure, SoftBudget: tool.Never, Deadline: 10 * time.Hour}
+	return tool.New(spec, func(ctx context.Context, _ struct{}, env tool.Env) (string, error) {
+		tick := time.NewTicker(every)
+		defer tick.Stop()
+		end := time.After(d)
+		for {
+			select {
+			case <-tick.C:
+				env.Report().Progress(1, 2, "on it")
+			case <-end:
+				return "done", nil
+			case <-ctx.Done():
+				return "", context.Cause(ctx)
+			}
+		}
+	})
+}
+
+const waitingScript = `
+rules:
+  - when: {last_role: user}
+    calls: [{name: waiting, args: {}}]
+  - when: {last_role: tool_result}
+    text: done
+`
+
+func TestWatchdogSparesLongTool(t *testing.T) { // RC19: progress counts, and a silent call has two hours
+	t.Parallel()
+	for name, c := range map[string]struct {
+		takes, every time.Duration
+		fails        bool
+	}{
+		"silent_for_an_hour":        {takes: time.Hour, every: 9 * time.Hour},
+		"reports_for_five_hours":    {takes: 5 * time.Hour, every: time.Minute},
+		"silent_for_over_two_hours": {takes: 5 * time.Hour, every: 9 * time.Hour, fails: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				m, err := scripted.Parse("waiting", []byte(waitingScript))
+				if err != nil {
+					t.Fatal(err)
+				}
+
+				failed, after, logged := idleTurn(t, m, waiting(c.takes, c.every))
+
+				if c.fails != (failed.Code == perdure.CodeIdle) {
+					t.Errorf("after %s the turn failed with %+v", after, failed)
+				}
+				if c.fails && (!strings.Contains(logged, "waiting(id=") || after < 2*time.Hour || after > 3*time.Hour) { // TestWatchdogNamesCalls
+					t.Errorf("after %s; the log says %s", after, logged)
+				}
+			})
+		})
+	}
+}
+
+func TestWatchdogLimitIsChecked(t *testing.T) { // ER7
+	t.Parallel()
+	_, err := local.Open(t.Context(), local.Config{
+		Store: memory.New(memory.Config{}), Model: silent{}, Tools: tool.NewRegistry(), IdleTimeout: 10 * time.Minute,
+	})
+	if err == nil || !strings.Contains(err.Error(), "IdleTimeout") {
+		t.Errorf("got %v", err)
+	}
+}
