@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/store"
@@ -17,6 +19,7 @@ const (
 	sinkFlush    = 50 * time.Millisecond  // output waits this long for more of it
 	sinkProgress = 250 * time.Millisecond // progress overwrites the row at most this often (TK10)
 	statusChars  = 512
+	tailChars    = 2_048   // of output that stand on the task (BG12)
 	sinkMax      = 1 << 20 // bytes of output that wait; a writer that is faster waits for the store
 )
 
@@ -40,6 +43,7 @@ type taskSink struct {
 	failed bool                // guarded by mu; the last flush could not write
 	output []segment           // guarded by mu
 	size   int                 // guarded by mu; bytes in output
+	tail   string              // guarded by mu; the end of the output, as people read it
 	update *perdure.TaskUpdate // guarded by mu; what waits for the row; nil: nothing
 	rowAt  time.Time           // guarded by mu; when the row was written last
 	cause  perdure.Cause       // guarded by mu; why the work should end
@@ -139,7 +143,7 @@ func (s *taskSink) close() {
 // It reports whether nothing is left to write; what was not written is kept.
 func (s *taskSink) flush(last bool) bool {
 	s.mu.Lock()
-	w := waiting{output: s.output, size: s.size}
+	w := waiting{output: s.output, size: s.size, tail: s.tail}
 	if s.update != nil && (last || time.Since(s.rowAt) >= sinkProgress) {
 		w.update, s.update = s.update, nil
 	}
@@ -182,6 +186,7 @@ func latest(first, second *perdure.TaskUpdate) *perdure.TaskUpdate {
 // waiting is what one flush writes.
 type waiting struct {
 	output []segment
+	tail   string
 	size   int
 	update *perdure.TaskUpdate // nil: nothing
 }
@@ -208,7 +213,7 @@ func (s *taskSink) write(w waiting) error {
 			}
 			end += int64(len(piece.bytes))
 		}
-		update.Attempt, update.LogBytes = s.task.Attempt, end
+		update.Attempt, update.LogBytes, update.Tail = s.task.Attempt, end, w.tail
 		change, err := s.e.updateTask(tx, *s.task, update)
 		if err == nil && change.Answer == perdure.UpdateLost {
 			err = perdure.Lost
@@ -308,8 +313,18 @@ func (s *taskSink) keep(stream string, delta []byte) perdure.Cause {
 	}
 	s.output = append(s.output, segment{stream: stream, bytes: append([]byte(nil), delta...)})
 	s.size += len(delta)
+	s.tail = tailOf(s.tail, stream, delta)
 	s.arm()
 	return s.cause
+}
+
+// tailOf is the end of some output after one more piece of it.
+func tailOf(tail, stream string, delta []byte) string {
+	if most := tailChars * utf8.UTFMax; len(delta) > most {
+		delta = delta[len(delta)-most:]
+	}
+	text := []rune(tail + "[" + stream + "] " + strings.ToValidUTF8(string(delta), "\uFFFD"))
+	return string(text[max(len(text)-tailChars, 0):])
 }
 
 // Artifact records a result file with the next flush.

@@ -3,9 +3,11 @@ package effect
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/store"
@@ -208,4 +210,17 @@ func TestSinkHoldsBackWhatIsTooMuch(t *testing.T) {
 		}
 		sink.e.cfg.Runner.Shutdown(context.Background())
 	})
+}
+
+func TestTailKeepsTheEnd(t *testing.T) { // BG12
+	t.Parallel()
+	tail := tailOf("", "stdout", []byte("one\n"))
+	tail = tailOf(tail, "stderr", []byte("two \xff\n"))
+	if tail != "[stdout] one\n[stderr] two \uFFFD\n" {
+		t.Errorf("got %q", tail)
+	}
+	long := tailOf(tail, "stdout", []byte(strings.Repeat("日", 5000)+"end"))
+	if n := utf8.RuneCountInString(long); n != 2048 || !strings.HasSuffix(long, "日end") || !utf8.ValidString(long) {
+		t.Errorf("got %d characters, %q", n, long[len(long)-20:])
+	}
 }
