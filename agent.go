@@ -16,6 +16,7 @@ type Agent struct {
 	Title             string            `json:"title,omitempty"`              // of the session; a tool may change it
 	DisableBackground bool              `json:"disable_background,omitempty"` // keeps the background set out (TL33)
 	DryRun            bool              `json:"dry_run,omitempty"`            // pure tools run, others say what they would do (AP13)
+	SoftBudgetMS      int64             `json:"soft_budget_ms,omitempty"`     // of tools that name none; 0: the engine's; -1: they never leave their turn (LN2)
 	ClientTools       bool              `json:"client_tools,omitempty"`       // the client answers client-side tools (AP11)
 	ClientConnections bool              `json:"client_connections,omitempty"` // the client sets up connections that tools need (AP12)
 	Metadata          map[string]string `json:"metadata,omitempty"`

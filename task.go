@@ -181,6 +181,7 @@ type Task struct {
 	Worker      WorkerID  `json:"worker_id,omitempty"`
 	HeartbeatAt time.Time `json:"heartbeat_at,omitzero"`
 	DeadlineAt  time.Time `json:"deadline_at,omitzero"`
+	StallMS     int64     `json:"stall_ms,omitempty"` // without a sign of life before it ends; 0: for ever (LN4)
 
 	CancelRequestedAt time.Time `json:"cancel_requested_at,omitzero"`
 	CancelBy          string    `json:"cancel_by,omitempty"`

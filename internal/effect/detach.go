@@ -231,6 +231,7 @@ func (e *Effects) taskOfCall(c callTask) perdure.Task {
 		Lane: perdure.Background, Attempt: 1, Delivered: perdure.NotDelivered, Delivery: perdure.ToLoop, Wake: perdure.WakeContinue,
 		Spec: perdure.TaskSpec{Tool: c.row.Tool, Arguments: c.row.Args, Reattachable: c.row.Class.Repeatable(), SignalOnCompletion: true},
 	}
+	task.StallMS = e.stallOf(c.row.Tool).Milliseconds()
 	if c.origin == perdure.OriginRouted {
 		task.Wake = perdure.WakeNotify // DL6
 	}

@@ -102,14 +102,16 @@ func (e *Effects) put(ctx context.Context, task perdure.Task, q tool.Question, n
 			}
 			more = append(more, perdure.ApprovalRequested{Approval: approval})
 		}
-		more = append(more, e.notice(task, perdure.TaskMessage{
-			ID: NewID[perdure.TaskMessageID](), Task: task.ID, Direction: perdure.Outbound, Text: q.Prompt, CreatedAt: tx.Now(),
-		}, string(asked.id)))
+		said := perdure.TaskMessage{ID: NewID[perdure.TaskMessageID](), Task: task.ID, Direction: perdure.Outbound, Text: q.Prompt, CreatedAt: tx.Now()}
+		more = append(more, e.notice(task, said, string(asked.id)))
 		change, err := e.updateTask(tx, task, perdure.TaskUpdate{Attempt: task.Attempt, InputRequest: &request}, more...)
-		if err == nil && change.Answer != perdure.Updated {
-			err = perdure.CauseSuperseded
+		switch {
+		case err != nil:
+			return err
+		case change.Answer != perdure.Updated:
+			return perdure.CauseSuperseded
 		}
-		return err
+		return tx.AddTaskMessage(said)
 	})
 	return asked, err
 }

@@ -166,10 +166,13 @@ func (e *Effects) route(call tool.Call) (route dispatch.Route) {
 	return route
 }
 
-// budgetOf is the soft budget of a tool in this deployment (LN2).
-func (e *Effects) budgetOf(spec tool.Spec) time.Duration {
-	if spec.SoftBudget == 0 {
-		return e.cfg.SoftBudget
+// budgetOf is the soft budget of a tool: its own, else the session's, else the deployment's (LN2).
+func (e *Effects) budgetOf(agent perdure.Agent, spec tool.Spec) time.Duration {
+	switch {
+	case spec.SoftBudget != 0:
+		return spec.SoftBudget
+	case agent.SoftBudgetMS != 0:
+		return max(time.Duration(agent.SoftBudgetMS)*time.Millisecond, tool.Never)
 	}
-	return spec.SoftBudget
+	return e.cfg.SoftBudget
 }

@@ -56,10 +56,12 @@ func (e *Effects) planCall(ctx context.Context, s *perdure.Session, call perdure
 	if planned.Refusal = e.refuse(s, t, call); planned.Refusal != nil {
 		return planned
 	}
-	if spec.Policy == tool.PolicyClientSide {
+	switch {
+	case s.Agent.DryRun: // what runs then runs in the foreground and leaves nothing behind (AP13)
+	case spec.Policy == tool.PolicyClientSide:
 		planned.ClientSide, planned.Deadline = true, spec.Deadline
-	} else {
-		routing := dispatch.RouteCall(false, e.route(seen), e.budgetOf(spec))
+	default:
+		routing := dispatch.RouteCall(false, e.route(seen), e.budgetOf(s.Agent, spec))
 		planned.Soft, planned.Wake = routing.Soft, routing.Wake
 		if routing.Lane == perdure.Background {
 			planned.Lane = perdure.Background

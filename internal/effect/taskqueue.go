@@ -32,6 +32,17 @@ func (e *Effects) StartQueued(ctx context.Context) (int, error) {
 			passed[next.ID] = true
 			continue
 		}
+		if e.leftWhileAsking(next) {
+			passed[next.ID] = true
+			if err := e.takeOverTask(ctx, next); err != nil {
+				if store.Broken(err) || ctx.Err() != nil {
+					return started, fmt.Errorf("take over queued task %s: %w", next.ID, err)
+				}
+				e.cfg.Log.Warn("a queued task was not taken over", "task", next.ID, "error", tool.Chain(err))
+				time.AfterFunc(startAgain, e.cfg.Freed)
+			}
+			continue
+		}
 		claimed, err := e.startTask(ctx, next)
 		if err != nil {
 			if store.Broken(err) || ctx.Err() != nil {
@@ -49,6 +60,12 @@ func (e *Effects) StartQueued(ctx context.Context) (int, error) {
 		e.runTask(claimed, freshTask)
 		e.cfg.Wake(next.Session)
 	}
+}
+
+// leftWhileAsking reports a queued task whose process died after it had begun: it was answered and had no place. Its class
+// decides what becomes of it, as of all that was cut in half (RC16). One that an operator lets run again has no worker.
+func (e *Effects) leftWhileAsking(t perdure.Task) bool {
+	return t.Executions > 0 && t.Worker != "" && !e.live(t.Worker)
 }
 
 // giveBack gives a task that waits in the middle of its work its place again.
