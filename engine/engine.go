@@ -22,7 +22,10 @@ type Engine interface {
 	Conversations
 	Journals
 	Calls
+	Approvals
 	Tasks
+	Operations
+	Deliveries
 	Tools
 }
 
@@ -60,15 +63,53 @@ type Journals interface {
 	Follow(ctx context.Context, id perdure.SessionID, after int64, fn func(Frame) error) error
 }
 
+// Approvals are the questions whether calls may run (AP3).
+type Approvals interface {
+	// Approvals lists approvals in the order in which they were asked for.
+	Approvals(ctx context.Context, filter ApprovalFilter) ([]perdure.Approval, error)
+	// Approval returns an approval. NotFound: no such approval.
+	Approval(ctx context.Context, id perdure.ApprovalID) (perdure.Approval, error)
+	// DecideApproval records a person's verdict; the first one stands (AP9). Conflict: it is closed, or the person saw
+	// other arguments than it is about. Invalid: nobody is named who decides.
+	DecideApproval(ctx context.Context, id perdure.ApprovalID, verdict perdure.Verdict) (perdure.Approval, error)
+}
+
+// ApprovalFilter narrows a list of approvals. The zero value lists all.
+type ApprovalFilter struct {
+	Session perdure.SessionID     // empty: of all sessions
+	State   perdure.ApprovalState // empty: in every state
+}
+
+// Deliveries is how late results and words come home, and go out.
+type Deliveries interface {
+	// DrainReady hands over the ended tasks of a session whose delivery is manual, each once, in the order of their
+	// ends (DL7).
+	DrainReady(ctx context.Context, id perdure.SessionID) ([]perdure.Task, error)
+	// SetDelivery changes how the end of a live task comes home; an empty word leaves it as it is. Conflict: already
+	// settled. Invalid: no such word.
+	SetDelivery(ctx context.Context, id perdure.TaskID, delivery perdure.Delivery, wake perdure.Wake) (perdure.Task, error)
+	// SendTask hands a message to a task; with InReplyTo it answers the task's question, which then goes on (TK12).
+	// Conflict: the task has ended, or the question was answered. Invalid: the answer is not what was asked for.
+	SendTask(ctx context.Context, id perdure.TaskID, m perdure.TaskMessage) (perdure.TaskMessageID, error)
+	// TaskMessages returns up to limit messages of a task after one, oldest first; limit 0 means all.
+	TaskMessages(ctx context.Context, id perdure.TaskID, after perdure.TaskMessageID, limit int) ([]perdure.TaskMessage, error)
+}
+
 // Calls reads and resolves the effect ledger.
 type Calls interface {
+	// AnswerCall records the client's answer to a call that was asked for from it (AP11). The same answer again is
+	// accepted. NotFound: no such call. Conflict: it does not wait for the client, or has another result.
+	AnswerCall(ctx context.Context, key perdure.CallKey, by string, result perdure.ToolResult) error
+	// DetachCall lets a running foreground call go on as a task. NotFound: it does not run in the foreground.
+	// Conflict: there is no place for it.
+	DetachCall(ctx context.Context, key perdure.CallKey, by string) (perdure.Task, error)
 	// Calls lists the calls of a session in the order of their claims.
 	Calls(ctx context.Context, id perdure.SessionID) ([]perdure.Call, error)
 	// ResolveCall gives an operator's word on a call whose outcome is unknown. Conflict: it is not unknown.
 	ResolveCall(ctx context.Context, key perdure.CallKey, word Word) error
 }
 
-// Tasks reads, cancels and resolves tasks.
+// Tasks reads tasks, and waits for them.
 type Tasks interface {
 	// Task returns a task. NotFound: no such task.
 	Task(ctx context.Context, id perdure.TaskID) (perdure.Task, error)
@@ -76,13 +117,19 @@ type Tasks interface {
 	Tasks(ctx context.Context, id perdure.SessionID) ([]perdure.Task, error)
 	// TaskLog returns output from a byte offset on, at most max bytes; a negative offset counts from the end.
 	TaskLog(ctx context.Context, id perdure.TaskID, offset int64, max int) (Log, error)
+	// WaitTask returns when the task has ended or awaits input, or with ctx.
+	WaitTask(ctx context.Context, id perdure.TaskID) (perdure.Task, error)
+}
+
+// Operations end and settle tasks.
+type Operations interface {
 	// CancelTask asks for a task's end (RC1). The wish is durable when it returns; the receipt says how far
 	// it has come. A task that has ended is left as it is and its receipt is zero.
 	CancelTask(ctx context.Context, id perdure.TaskID, by, why string) (perdure.CancelReceipt, error)
+	// CancelTasks is CancelTask for every live background task of a session, and says how many it asked.
+	CancelTasks(ctx context.Context, id perdure.SessionID, by, why string) (int, error)
 	// ResolveTask gives an operator's word on a task whose outcome is unknown. Conflict: it is not unknown.
 	ResolveTask(ctx context.Context, id perdure.TaskID, word Word) error
-	// WaitTask returns when the task has ended or awaits input, or with ctx.
-	WaitTask(ctx context.Context, id perdure.TaskID) (perdure.Task, error)
 }
 
 // Tools shows the tools and calls one.
@@ -101,7 +148,8 @@ type Session struct {
 	Status    perdure.SessionStatus `json:"state"`
 	LastSeq   int64                 `json:"last_seq"`
 	OpenTasks int                   `json:"open_tasks"`
-	Unknown   int                   `json:"unknown"` // calls and tasks whose outcome is unknown
+	Unknown   int                   `json:"unknown"`   // calls and tasks whose outcome is unknown
+	NeedsYou  int                   `json:"needs_you"` // open approvals, and tasks that await input
 	CreatedAt time.Time             `json:"created_at"`
 	UpdatedAt time.Time             `json:"updated_at"`
 }

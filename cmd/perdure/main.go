@@ -21,6 +21,7 @@ import (
 	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/internal/cli"
 	"github.com/perdure/perdure/internal/cli/demo"
+	"github.com/perdure/perdure/internal/redact"
 	"github.com/perdure/perdure/tool/shell"
 )
 
@@ -45,16 +46,17 @@ func run() int {
 	})
 }
 
-// newLog writes for people on a terminal, and JSON otherwise.
+// newLog writes for people on a terminal, and JSON otherwise, without what stands under the names of secrets (RD6).
 func newLog(w io.Writer, style cli.LogStyle, terminal bool) *slog.Logger {
 	level := slog.LevelWarn
 	if style.Verbose {
 		level = slog.LevelDebug
 	}
+	var to slog.Handler = slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level})
 	if terminal {
-		return slog.New(tint.NewTextHandler(w, &tint.Options{Level: level, NoColor: !style.Color}))
+		to = tint.NewTextHandler(w, &tint.Options{Level: level, NoColor: !style.Color})
 	}
-	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level}))
+	return slog.New(redact.Logs(to, nil))
 }
 
 // isTerminal reports whether a person is at the other end: a character device that is not the null device.

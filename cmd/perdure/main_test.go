@@ -65,6 +65,7 @@ func scriptCommands() map[string]func(*testscript.TestScript, bool, []string) {
 	maps.Copy(commands, map[string]func(*testscript.TestScript, bool, []string){
 		"exits": exits, "advised": advised, "isjson": isJSON, "isevents": isEvents, "untilheld": untilHeld, "untilstate": untilState,
 		"untilalive": untilAlive, "sql": runSQL, "getid": getID, "killsupervisor": killSupervisor, "watch": watch,
+		"untillist": untilList,
 	})
 	return commands
 }
@@ -151,6 +152,16 @@ func untilState(ts *testscript.TestScript, _ bool, args []string) {
 		cmd.Env = append(os.Environ(), "PERDURE_DATA="+ts.Getenv("PERDURE_DATA"))
 		out, err := cmd.Output()
 		return err == nil && strings.Contains(string(out), args[1])
+	})
+}
+
+// untillist COUNT COMMAND… waits until a list has so many things.
+func untilList(ts *testscript.TestScript, _ bool, args []string) {
+	poll(ts, strings.Join(args, " "), func() bool {
+		cmd := exec.Command("perdure", append(args[1:len(args):len(args)], "-o", "name")...)
+		cmd.Env = append(os.Environ(), "PERDURE_DATA="+ts.Getenv("PERDURE_DATA"))
+		out, err := cmd.Output()
+		return err == nil && strconv.Itoa(strings.Count(string(out), "\n")) == args[0]
 	})
 }
 

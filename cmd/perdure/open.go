@@ -43,6 +43,10 @@ var _ cli.Engine = (*opened)(nil)
 // open opens the engine that a command needs.
 func open(ctx context.Context, o cli.Opening) (cli.Engine, error) {
 	if far, err := dial(ctx, o); far != nil || err != nil {
+		if err == nil && len(o.Ask)+len(o.Deny) > 0 {
+			err = fmt.Errorf("%w: another process does the work, and decides itself which calls are asked about or denied: give --ask and --deny to that one, or wait until it has ended", perdure.Conflict)
+			return nil, errors.Join(err, far.Close())
+		}
 		return far, err
 	}
 	if o.Access == cli.Asking {
@@ -95,12 +99,16 @@ func newEngine(ctx context.Context, o cli.Opening, st store.Store) (*opened, err
 	if err := addShell(tools, o, e.workspaces); err != nil {
 		return nil, err
 	}
+	permit, err := permits(o, tools)
+	if err != nil {
+		return nil, err
+	}
 	drain := drainTime
 	if o.Serve {
 		drain = serveDrain
 	}
 	e.Engine, err = local.Open(ctx, local.Config{
-		Store: st, Model: e.models, Tools: tools, Files: e.workspaces.files, Egress: out, Drain: drain, Log: o.Log,
+		Store: st, Model: e.models, Tools: tools, Files: e.workspaces.files, Egress: out, Permit: permit, Drain: drain, Log: o.Log,
 	})
 	if err != nil {
 		return e, err
@@ -133,6 +141,29 @@ func newWayOut(log *slog.Logger) (*egress.Guard, []tool.Tool, error) {
 	}
 	guard, err := egress.New(cfg)
 	return guard, fetching, err
+}
+
+// permits is the operator's policy: which tools a person is asked about, and which never run. A name that no tool has
+// would protect nothing, so it is refused.
+func permits(o cli.Opening, tools *tool.Registry) (tool.Permit, error) {
+	for _, name := range slices.Concat(o.Ask, o.Deny) {
+		if !tools.Has(name) {
+			return nil, fmt.Errorf("%w rule: there is no tool %q; perdure tool list shows them", perdure.Invalid, name)
+		}
+	}
+	if len(o.Ask)+len(o.Deny) == 0 {
+		return nil, nil
+	}
+	return func(_ context.Context, _ tool.Call, p perdure.Permission) (perdure.Decision, string, error) {
+		switch {
+		case p.Kind != "tool":
+		case slices.Contains(o.Deny, p.Target):
+			return perdure.Deny, "the operator lets no call of " + p.Target + " run", nil
+		case slices.Contains(o.Ask, p.Target):
+			return perdure.Ask, "", nil
+		}
+		return perdure.Undecided, "", nil
+	}, nil
 }
 
 // addShell registers bash. A command that writes has it always: what runs from before is to be found again,

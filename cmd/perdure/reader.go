@@ -182,6 +182,25 @@ func (r *reader) TaskLog(ctx context.Context, id perdure.TaskID, offset int64, m
 	})
 }
 
+// Approvals implements engine.Approvals.
+func (r *reader) Approvals(ctx context.Context, filter engine.ApprovalFilter) ([]perdure.Approval, error) {
+	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) ([]perdure.Approval, error) {
+		return eng.Approvals(ctx, filter)
+	})
+}
+
+// Approval implements engine.Approvals.
+func (r *reader) Approval(ctx context.Context, id perdure.ApprovalID) (perdure.Approval, error) {
+	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) (perdure.Approval, error) { return eng.Approval(ctx, id) })
+}
+
+// TaskMessages implements engine.Deliveries.
+func (r *reader) TaskMessages(ctx context.Context, id perdure.TaskID, after perdure.TaskMessageID, limit int) ([]perdure.TaskMessage, error) {
+	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) ([]perdure.TaskMessage, error) {
+		return eng.TaskMessages(ctx, id, after, limit)
+	})
+}
+
 // Close implements cli.Engine.
 func (r *reader) Close() error {
 	r.mu.Lock()

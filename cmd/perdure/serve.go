@@ -43,7 +43,9 @@ func serve(ctx context.Context, s cli.Serving) (err error) {
 		return errors.Join(err, st.Close())
 	}
 	closing := func() error { return ignoreClosed(listener.Close()) } // until the engine's door has it
-	eng, err := newEngine(ctx, cli.Opening{Access: cli.Writing, Dir: s.Dir, AllowShell: s.AllowShell, AskModels: true, Serve: true, Log: s.Log}, st)
+	eng, err := newEngine(ctx, cli.Opening{
+		Access: cli.Writing, Dir: s.Dir, AllowShell: s.AllowShell, Ask: s.Ask, Deny: s.Deny, AskModels: true, Serve: true, Log: s.Log,
+	}, st)
 	if err != nil {
 		return errors.Join(err, st.Close(), closing())
 	}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
@@ -106,11 +107,17 @@ func (e *Engine) Sessions(ctx context.Context, limit int) (list []engine.Session
 	})
 }
 
-// describe counts what a session has open.
+// describe counts what a session has open, and what waits for a person: a task that awaits the verdict on an approval
+// counts once, with its approval.
 func describe(r store.Reader, row store.Session) (engine.Session, error) {
 	s := engine.Session{
 		ID: row.ID, Title: row.Title, Status: row.Status, LastSeq: row.LastSeq, CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt,
 	}
+	open, err := r.Approvals(store.ApprovalFilter{Session: row.ID, State: perdure.ApprovalOpen})
+	if err != nil {
+		return s, err
+	}
+	s.NeedsYou = len(open)
 	tasks, err := r.Tasks(store.TaskFilter{Session: row.ID})
 	if err != nil {
 		return s, err
@@ -118,6 +125,9 @@ func describe(r store.Reader, row store.Session) (engine.Session, error) {
 	for _, t := range tasks {
 		if t.State.Live() {
 			s.OpenTasks++
+		}
+		if t.State == perdure.TaskAwaitingInput && !slices.ContainsFunc(open, func(a perdure.Approval) bool { return a.Task == t.ID }) {
+			s.NeedsYou++
 		}
 	}
 	unknown, err := r.Calls(store.CallFilter{Session: row.ID, State: perdure.CallUnknown})

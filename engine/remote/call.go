@@ -3,12 +3,15 @@ package remote
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
 )
 
 func callsPath(id perdure.SessionID) string { return "/v1/sessions/" + segment(id) + "/calls" }
+
+func callPath(key perdure.CallKey) string { return callsPath(key.Session) + "/" + segment(key.Call) }
 
 // Calls lists the calls of a session in the order of their claims. Token, worker and epoch are fences, and stay
 // where the engine is.
@@ -26,10 +29,37 @@ type verdict struct {
 // ResolveCall gives an operator's word on a call whose outcome is unknown.
 func (e *Engine) ResolveCall(ctx context.Context, key perdure.CallKey, word engine.Word) error {
 	_, err := e.call(ctx, request{
-		what: "resolve " + key.String(), path: callsPath(key.Session) + "/" + segment(key.Call) + "/resolve",
+		what: "resolve " + key.String(), path: callPath(key) + "/resolve",
 		body: verdict{word.Answer, word.Result, word.Note}, actor: word.By,
 	}, nil)
 	return err
+}
+
+// AnswerCall records the client's answer to a call that was asked for from it. Invalid, beside what the engine
+// refuses: what the API does not carry, which is all but the result and the error.
+func (e *Engine) AnswerCall(ctx context.Context, key perdure.CallKey, by string, result perdure.ToolResult) error {
+	what := "answer call " + key.String()
+	body := struct {
+		Result json.RawMessage `json:"result,omitempty"`
+		Error  string          `json:"error,omitempty"`
+	}{result.Result, result.Error}
+	if result.IsError() {
+		body.Result = nil
+		if body.Error == "" {
+			body.Error = string(result.ErrorKind)
+		}
+	}
+	if len(result.Images) > 0 || result.ConnectionRequired != "" || result.NeverStarted || len(result.Read) > 0 {
+		return fmt.Errorf("%s: %w result: the API carries a result or an error; leave the rest out", what, perdure.Invalid)
+	}
+	_, err := e.call(ctx, request{what: what, path: callPath(key) + "/result", body: body, actor: by}, nil)
+	return err
+}
+
+// DetachCall lets a running foreground call go on as a task.
+func (e *Engine) DetachCall(ctx context.Context, key perdure.CallKey, by string) (task perdure.Task, err error) {
+	_, err = e.call(ctx, request{what: "detach call " + key.String(), path: callPath(key) + "/detach", body: struct{}{}, actor: by}, &task)
+	return task, err
 }
 
 // Tools lists the tools.

@@ -34,6 +34,9 @@ func list[T any](ctx context.Context, e *Engine, r request, most int) ([]T, erro
 	if r.query == nil {
 		r.query = url.Values{}
 	}
+	if r.place == "" {
+		r.place = "cursor"
+	}
 	for size := pageSize; ; {
 		if most > 0 {
 			size = min(size, most-len(all))
@@ -52,9 +55,9 @@ func list[T any](ctx context.Context, e *Engine, r request, most int) ([]T, erro
 		if got.Next == "" || most > 0 && len(all) >= most {
 			return all, nil
 		}
-		if got.Next == r.query.Get("cursor") {
+		if got.Next == r.query.Get(r.place) {
 			return nil, fmt.Errorf("%s: the server's list does not go on: it gave the same cursor twice", r.what)
 		}
-		r.query.Set("cursor", got.Next)
+		r.query.Set(r.place, got.Next)
 	}
 }

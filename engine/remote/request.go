@@ -29,6 +29,7 @@ type request struct {
 	patient bool   // no limit for the beginning of the answer: a tool runs meanwhile
 	accept  string // empty: JSON
 	resume  string // Last-Event-ID; empty: none
+	place   string // the parameter that says where a list goes on; empty: cursor
 }
 
 // sent is a request in the form in which it is sent each time.

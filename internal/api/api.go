@@ -47,6 +47,7 @@ type API struct {
 	mux     *http.ServeMux
 	huma    huma.API
 	cursors cursors
+	kept    kept
 	work    inWork
 
 	drain    sync.Once
@@ -135,7 +136,9 @@ func (a *API) operations() {
 	a.messageOperations()
 	a.eventOperations()
 	a.callOperations()
+	a.approvalOperations()
 	a.taskOperations()
+	a.deliveryOperations()
 	a.taskLogOperations()
 	a.toolOperations()
 	a.closeRequests()

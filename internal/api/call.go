@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -45,6 +46,30 @@ func exampleResolution() body[resolution] {
 	return body[resolution]{example: resolution{Outcome: perdure.DidNotHappen, Note: "no such payment at the provider"}}
 }
 
+// detaching is the body of a detach: there is nothing to say.
+type detaching struct{}
+
+// clientAnswer is what became of a call at the client (AP11).
+type clientAnswer struct {
+	Result json.RawMessage `json:"result,omitempty" doc:"What the model reads: any JSON."`
+	Error  string          `json:"error,omitempty" doc:"Instead of a result: why there is none, for the model to read."`
+}
+
+// of is the answer as the record of a call. It is plain, so that the same answer is the same however it was spaced.
+func (c clientAnswer) of(id perdure.CallID) (perdure.ToolResult, error) {
+	switch {
+	case (len(c.Result) > 0) == (c.Error != ""):
+		return perdure.ToolResult{}, invalid("", "either a result or an error that is not empty")
+	case c.Error != "":
+		return perdure.Failed(id, perdure.ErrorTool, c.Error), nil
+	}
+	var plain bytes.Buffer
+	if err := json.Compact(&plain, c.Result); err != nil {
+		return perdure.ToolResult{}, invalid("/result", "%v", err)
+	}
+	return perdure.ToolResult{CallID: id, Result: plain.Bytes()}, nil
+}
+
 func (a *API) callOperations() {
 	read(a, operation{
 		id: "list-calls", path: "/v1/sessions/{id}/calls", summary: "List the calls of a session, in the order of their claims",
@@ -60,6 +85,14 @@ func (a *API) callOperations() {
 		id: "resolve-call", path: "/v1/sessions/{id}/calls/{call}/resolve", summary: "Say what became of a call whose outcome is unknown",
 		errors: []int{http.StatusNotFound},
 	}, exampleResolution(), a.resolveCall)
+	write(a, operation{
+		id: "detach-call", path: "/v1/sessions/{id}/calls/{call}/detach", summary: "Let a call that runs in the foreground go on as a task",
+		errors: []int{http.StatusNotFound},
+	}, body[detaching]{optional: true}, a.detachCall)
+	write(a, operation{
+		id: "answer-call", path: "/v1/sessions/{id}/calls/{call}/result", summary: "Give the result of a call that was asked for from the client",
+		errors: []int{http.StatusNotFound},
+	}, body[clientAnswer]{example: clientAnswer{Result: json.RawMessage(`{"city":"Lisbon"}`)}}, a.answerCall)
 }
 
 func (a *API) listCalls(ctx context.Context, in *OfSession) (*page[call], error) {
@@ -104,4 +137,30 @@ func (a *API) resolveCall(ctx context.Context, in *ofCall, body resolution) (*on
 		return nil, refused
 	}
 	return &oneCall{Body: call{Call: c}}, err
+}
+
+// detachCall moves the call. A request with an idempotency key that was begun before, and finds the call gone from the
+// foreground, answers with the task that it became.
+func (a *API) detachCall(ctx context.Context, in *ofCall, _ detaching) (*oneTask, error) {
+	key := perdure.CallKey{Session: in.ID, Call: in.Call}
+	t, err := a.cfg.Engine.DetachCall(ctx, key, requestOf(ctx).actor)
+	if err == nil || !requestOf(ctx).again {
+		return &oneTask{Body: shown(t)}, err
+	}
+	c, unread := a.findCall(ctx, key)
+	if unread != nil || c.Task == "" {
+		return nil, err
+	}
+	t, err = a.cfg.Engine.Task(ctx, c.Task)
+	return &oneTask{Body: shown(t)}, err
+}
+
+// answerCall hands the client's answer over, once; the same again is accepted.
+func (a *API) answerCall(ctx context.Context, in *ofCall, body clientAnswer) (*toolAnswer, error) {
+	result, err := body.of(in.Call)
+	if err != nil {
+		return nil, err
+	}
+	err = a.cfg.Engine.AnswerCall(ctx, perdure.CallKey{Session: in.ID, Call: in.Call}, requestOf(ctx).actor, result)
+	return &toolAnswer{Body: result}, err
 }

@@ -2,10 +2,14 @@ package api
 
 import (
 	"crypto/hmac"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
 )
 
 // The page of a list (chapter 18).
@@ -80,4 +84,117 @@ func pageOf[T any](rest []T, limit int, cursor func(T) string) *page[T] {
 	}
 	p.Body.Items = append(p.Body.Items, rest...)
 	return p
+}
+
+// How long a listing is kept, and how many are.
+const (
+	minKept    = 2 * time.Second
+	mostKept   = 30 * time.Second
+	keptFactor = 20 // times what it cost to read
+	maxKept    = 4
+)
+
+// kept are the listings that were read for a page and have more pages in them, so that who walks a list does not
+// cost a reading of the whole for each page. A page out of one is as the list stood when it was read; the last page
+// of a list is always read anew.
+type kept struct {
+	mu    sync.Mutex
+	lists []listing // guarded by mu; the oldest first
+}
+
+// listing is what a list had from some item on.
+type listing struct {
+	name  string
+	items any // a slice of what the list has, never changed
+}
+
+// stretch is what a list has from a place on, and where that is in a kept listing.
+type stretch[T any] struct {
+	items []T
+	name  string // empty: it is not kept
+	from  int
+}
+
+// next is the place after a page, for its cursor.
+func (s stretch[T]) next(limit int) string { return strconv.Itoa(s.from + limit) }
+
+// keep keeps what was read since began, if a whole page and more lie between the next one and its end.
+func keep[T any](k *kept, items []T, limit int, began time.Time) stretch[T] {
+	if len(items) <= 2*limit {
+		return stretch[T]{items: items}
+	}
+	l := listing{name: rand.Text(), items: items}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.lists) >= maxKept {
+		k.lists = slices.Delete(k.lists, 0, 1)
+	}
+	k.lists = append(k.lists, l)
+	time.AfterFunc(min(max(keptFactor*time.Since(began), minKept), mostKept), func() { k.drop(l.name) })
+	return stretch[T]{items: items, name: l.name}
+}
+
+// drop forgets a listing.
+func (k *kept) drop(name string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.lists = slices.DeleteFunc(k.lists, func(l listing) bool { return l.name == name })
+}
+
+// recall returns a kept listing from a place on, when a page and more are there.
+func recall[T any](k *kept, name, place string, limit int) (s stretch[T], ok bool) {
+	from, _ := strconv.Atoi(place) // signed by us
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, l := range k.lists {
+		if items, same := l.items.([]T); same && l.name == name && from+limit < len(items) {
+			return stretch[T]{items: items[from:], name: name, from: from}, true
+		}
+	}
+	return s, false
+}
+
+// grown is a list that grows at its end.
+type grown[T any] struct {
+	which string // the list and its filter
+	all   func() ([]T, error)
+	match func(T) bool
+	id    func(T) string
+}
+
+// walk returns a page of a list by the last item shown. What is new comes at the end, so nothing is skipped and nothing
+// comes twice.
+func walk[T any](a *API, in Paged, l grown[T]) (*page[T], error) {
+	place, err := a.cursors.read(l.which, in.Cursor, 3) // a kept listing, the place in it, the last item shown
+	if err != nil {
+		return nil, err
+	}
+	limit := in.limit()
+	if place != nil {
+		if s, ok := recall[T](&a.kept, place[0], place[1], limit); ok {
+			return l.page(a, s, limit), nil
+		}
+	}
+	began := time.Now()
+	all, err := l.all()
+	if err != nil {
+		return nil, err
+	}
+	var rest []T
+	passed := place == nil
+	for _, item := range all {
+		if passed && l.match(item) {
+			rest = append(rest, item)
+		}
+		passed = passed || l.id(item) == place[2]
+	}
+	if !passed {
+		return nil, invalid("query.cursor", "what it names is gone; begin again without it")
+	}
+	return l.page(a, keep(&a.kept, rest, limit, began), limit), nil
+}
+
+// page makes the page at the beginning of a stretch.
+func (l grown[T]) page(a *API, s stretch[T], limit int) *page[T] {
+	return pageOf(s.items, limit, func(item T) string { return a.cursors.write(l.which, s.name, s.next(limit), l.id(item)) })
 }

@@ -222,10 +222,12 @@ func (f typeFilter) most(limit int) int {
 
 // eventTypes are the types that a filter may name: those of the journal and of live frames.
 var eventTypes = []string{
-	"session.created", "session.updated", "session.activated", "session.idled", "message.received",
+	"session.created", "session.updated", "session.activated", "session.waiting", "session.idled", "message.received",
 	"turn.started", "turn.interrupt_requested", "turn.completed", "turn.failed", "turn.canceled", "turn.sealed",
 	"reason.started", "reason.completed", "reason.recovered", "output.message.started", "output.message.completed", "llm.generation",
-	"act.started", "act.completed", "tool.started", "tool.taken_over", "tool.completed", "tool.unknown", "tool.resolved", "transcript.repaired",
+	"act.started", "act.completed", "tool.started", "tool.taken_over", "tool.detached", "tool.call_requested", "tool.replanned",
+	"tool.completed", "tool.unknown", "tool.resolved", "transcript.repaired", "approval.requested", "approval.resolved",
 	"task.created", "task.updated", "task.reattached", "task.resolved", "task.cancel_requested", "task.cancel_receipt", "task.delivered", "delivery.held",
+	"task.message.sent", "task.message.received",
 	"output.message.delta", "tool.output.delta", "tool.progress", "task.live",
 }

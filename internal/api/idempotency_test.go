@@ -34,7 +34,26 @@ func (r *rig) posts() map[string]ask {
 	r.say(holding, "spawn hold")
 	r.entered("hold")
 	call := want[listed[perdure.Call]](r, 200, get(s+"/calls")).Items[0]
+	asking, drained, manual := r.asking("asking"), r.asking("asking"), r.asking("asking")
+	want[perdure.Task](r, 200, post(manual.path()+"/delivery", `{"delivery":"manual","wake":"none"}`))
+	want[sentToTask](r, 200, post(manual.path()+"/input", `{"id":"`+manual.request+`","answer":"a"}`))
+	want[perdure.Task](r, 200, get(manual.path()+"?wait=20s"))
+	slow := r.session()
+	r.say(slow, "slow")
+	r.entered("slow")
+	client := r.client()
+	r.say(client, "locate")
+	located := r.seen(client, "tool.call_requested").Call
 	return map[string]ask{
+		"approve":           post("/v1/approvals/"+string(r.pay().ID)+"/approve", `{"note":"n"}`),
+		"deny":              post("/v1/approvals/"+string(r.pay().ID)+"/deny", `{"note":"n"}`),
+		"detach-call":       post(slow+"/calls/"+string(want[listed[perdure.Call]](r, 200, get(slow+"/calls")).Items[0].Key.Call)+"/detach", `{}`),
+		"answer-call":       post(client+"/calls/"+string(located)+"/result", `{"result":{"city":"Lisbon"}}`),
+		"send-task-message": post(asking.path()+"/messages", `{"text":"a"}`),
+		"set-task-delivery": post(asking.path()+"/delivery", `{"delivery":"manual"}`),
+		"answer-task":       post(drained.path()+"/input", `{"id":"`+drained.request+`","answer":"a"}`),
+		"drain-tasks":       post(manual.session+"/tasks/drain", `{}`),
+		"cancel-tasks":      post(r.asking("asking").session+"/tasks/cancel", `{"reason":"r"}`),
 		"create-session":    post("/v1/sessions", `{"agent":{"name":"b"}}`),
 		"send-message":      post(s+"/messages", `{"content":[{"type":"text","text":"hi"}]}`),
 		"interrupt-session": post(s+"/interrupt", `{"reason":"r"}`),

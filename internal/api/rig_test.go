@@ -40,15 +40,32 @@ rules:
     calls: [{name: echo, args: {text: "a <b> & c"}}]
   - when: {user_contains: "spawn stream"}
     calls: [{name: spawn_background, args: {tool: stream, title: Work, args: {}}}]
+  - when: {user_contains: "spawn secret"}
+    calls: [{name: spawn_background, args: {tool: stream, title: Work, args: {text: "Authorization: Bearer canary"}}}]
   - when: {user_contains: "spawn hold"}
     calls: [{name: spawn_background, args: {tool: hold, title: Work, args: {}}}]
   - when: {user_contains: "spawn once"}
     calls: [{name: spawn_background, args: {tool: once, title: Work, args: {}}}]
+  - when: {user_contains: "spawn asking"}
+    calls: [{name: spawn_background, args: {tool: asking, title: Work, args: {}}}]
+  - when: {user_contains: "spawn counting"}
+    calls: [{name: spawn_background, args: {tool: counting, title: Work, args: {}}}]
+  - when: {user_contains: "pay"}
+    calls: [{name: pay, args: {text: a, password: canary}}]
+  - when: {user_contains: "locate"}
+    calls: [{name: locate, args: {}}]
+  - when: {user_contains: "slow"}
+    calls: [{name: slow, args: {text: a}}]
 steps: [{text: "hello there, friend", repeat: true}]
 `
 
 type words struct {
 	Text string `json:"text,omitempty"`
+}
+
+type payment struct {
+	Text     string `json:"text"`
+	Password string `json:"password,omitempty"`
 }
 
 // rig is an engine with an API in front of it, on a real server.
@@ -122,7 +139,24 @@ func (r *rig) startEngine() {
 	spec := func(name string, class perdure.EffectClass) tool.Spec {
 		return tool.Spec{Name: name, Description: "A fixture.", Class: class}
 	}
+	with := func(policy tool.Policy, s tool.Spec) tool.Spec {
+		s.Policy = policy
+		return s
+	}
+	asking := func(expected string) func(context.Context, words, tool.Env) (words, error) {
+		return func(ctx context.Context, _ words, env tool.Env) (words, error) {
+			reply, err := env.Dialog.Ask(ctx, tool.Question{Prompt: "which?", Expected: []byte(expected)})
+			return words{Text: reply.Text + "|" + string(reply.Data) + "|" + reply.By}, err
+		}
+	}
 	tools := append(background.Tools(background.Config{}),
+		tool.New(with(tool.PolicyRequiresApproval, spec("pay", perdure.AtMostOnce)), func(_ context.Context, in payment, _ tool.Env) (words, error) {
+			return words{Text: "paid " + in.Text}, nil
+		}),
+		tool.New(with(tool.PolicyClientSide, spec("locate", perdure.Pure)), func(_ context.Context, in words, _ tool.Env) (words, error) { return in, nil }),
+		tool.New(spec("slow", perdure.Idempotent), hold("slow")),
+		tool.NewBackground(spec("asking", perdure.Idempotent), asking("")),
+		tool.NewBackground(spec("counting", perdure.Idempotent), asking(`{"type":["integer","string"]}`)),
 		tool.New(spec("echo", perdure.Pure), func(_ context.Context, in words, _ tool.Env) (words, error) { return in, nil }),
 		tool.New(spec("fail", perdure.Pure), func(context.Context, words, tool.Env) (words, error) { return words{}, tool.Errorf("boom") }),
 		tool.New(spec("charge", perdure.AtMostOnce), hold("charge")),

@@ -67,19 +67,31 @@ func (a *API) createSession(ctx context.Context, _ *struct{}, in newSession) (*c
 }
 
 // listSessions walks the list by the place of the last session shown. New sessions come before it, so none is
-// skipped and none is shown twice.
+// skipped and none is shown twice. Whoever goes on is likely to go on further, so more is read for them than a page.
 func (a *API) listSessions(ctx context.Context, in *struct{ Paged }) (*page[engine.Session], error) {
-	place, err := a.cursors.read("sessions", in.Cursor, 3)
+	// A kept listing, the place in it, and the last session: how many came up to it, when it began, and its id.
+	place, err := a.cursors.read("sessions", in.Cursor, 5)
 	if err != nil {
 		return nil, err
 	}
 	limit, passed, last := in.limit(), 0, engine.Session{}
-	if place != nil {
-		passed, _ = strconv.Atoi(place[0]) // signed by us
-		micros, _ := strconv.ParseInt(place[1], 10, 64)
-		last.CreatedAt, last.ID = time.UnixMicro(micros), perdure.SessionID(place[2])
+	cut := func(rest stretch[engine.Session]) *page[engine.Session] {
+		return pageOf(rest.items, limit, func(s engine.Session) string {
+			return a.cursors.write("sessions", rest.name, rest.next(limit), strconv.Itoa(passed+limit), strconv.FormatInt(s.CreatedAt.UnixMicro(), 10), string(s.ID))
+		})
 	}
-	for most := passed + limit + 1; ; most *= 2 {
+	most := limit + 1
+	if place != nil {
+		passed, _ = strconv.Atoi(place[2]) // signed by us
+		if rest, ok := recall[engine.Session](&a.kept, place[0], place[1], limit); ok {
+			return cut(rest), nil
+		}
+		micros, _ := strconv.ParseInt(place[3], 10, 64)
+		last.CreatedAt, last.ID = time.UnixMicro(micros), perdure.SessionID(place[4])
+		most = 4 * (passed + limit + 1)
+	}
+	for ; ; most *= 2 {
+		began := time.Now()
 		sessions, err := a.cfg.Engine.Sessions(ctx, most)
 		if err != nil {
 			return nil, err
@@ -92,9 +104,8 @@ func (a *API) listSessions(ctx context.Context, in *struct{ Paged }) (*page[engi
 		if len(rest) <= limit && len(sessions) == most {
 			continue // sessions came meanwhile: look further
 		}
-		return pageOf(rest, limit, func(s engine.Session) string {
-			return a.cursors.write("sessions", strconv.Itoa(from+limit), strconv.FormatInt(s.CreatedAt.UnixMicro(), 10), string(s.ID))
-		}), nil
+		passed = from
+		return cut(keep(&a.kept, rest, limit, began)), nil
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/redact"
 )
 
 // OfTask is the path of a task.
@@ -42,33 +43,42 @@ func shown(t perdure.Task) perdure.Task {
 	return t
 }
 
-// listTasks walks the list by the last task shown. New tasks come at the end, so none is skipped and none twice.
+// allShown is shown for each of a list of the caller's own.
+func allShown(tasks []perdure.Task) []perdure.Task {
+	for i, t := range tasks {
+		tasks[i] = shown(t)
+	}
+	return tasks
+}
+
+// listed is a task in a list, where what it was given is for people: redacted, and cut (RD6). Whoever asks for one task
+// reads it as it is.
+func listed(t perdure.Task) perdure.Task {
+	t = shown(t)
+	if len(t.Spec.Arguments) > 0 {
+		t.Spec.Arguments = redact.JSON(t.Spec.Arguments)
+	}
+	return t
+}
+
 func (a *API) listTasks(ctx context.Context, in *struct {
 	Session perdure.SessionID `query:"session" doc:"Only those of this session."`
 	State   perdure.TaskState `query:"state" enum:"queued,running,awaiting_input,succeeded,failed,canceled,unknown" doc:"Only those in this state."`
 	Paged
 }) (*page[perdure.Task], error) {
-	which := fmt.Sprintf("tasks %q %q", in.Session, in.State)
-	place, err := a.cursors.read(which, in.Cursor, 1)
+	got, err := walk(a, in.Paged, grown[perdure.Task]{
+		which: fmt.Sprintf("tasks %q %q", in.Session, in.State),
+		all:   func() ([]perdure.Task, error) { return a.cfg.Engine.Tasks(ctx, in.Session) },
+		match: func(t perdure.Task) bool { return in.State == "" || t.State == in.State },
+		id:    func(t perdure.Task) string { return string(t.ID) },
+	})
 	if err != nil {
 		return nil, err
 	}
-	tasks, err := a.cfg.Engine.Tasks(ctx, in.Session)
-	if err != nil {
-		return nil, err
+	for i, t := range got.Body.Items {
+		got.Body.Items[i] = listed(t)
 	}
-	var rest []perdure.Task
-	passed := place == nil
-	for _, t := range tasks {
-		if passed && (in.State == "" || t.State == in.State) {
-			rest = append(rest, shown(t))
-		}
-		passed = passed || string(t.ID) == place[0]
-	}
-	if !passed {
-		return nil, invalid("query.cursor", "its task is gone; begin again without it")
-	}
-	return pageOf(rest, in.limit(), func(t perdure.Task) string { return a.cursors.write(which, string(t.ID)) }), nil
+	return got, nil
 }
 
 func (a *API) getTask(ctx context.Context, in *struct {

@@ -54,6 +54,22 @@ func TestTasks(t *testing.T) {
 	r.refusal(r.do(post("/v1/tasks/none/cancel", "")), 404, "not_found")
 }
 
+// TestTaskListRedacts: a list shows what a task was given without its secrets, and the task itself as it is (RD6).
+func TestTaskListRedacts(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	id := r.task(r.talk("spawn secret")).ID
+
+	items := want[listed[perdure.Task]](r, 200, get("/v1/tasks")).Items
+	if len(items) != 1 || string(items[0].Spec.Arguments) != `{"text":"Authorization: <redacted>"}` {
+		t.Errorf("the list shows %+v", items)
+	}
+	one := want[perdure.Task](r, 200, get("/v1/tasks/"+string(id)))
+	if string(one.Spec.Arguments) != `{"text":"Authorization: Bearer canary"}` {
+		t.Errorf("the task shows %s", one.Spec.Arguments)
+	}
+}
+
 func TestTaskWaitAndCancel(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)

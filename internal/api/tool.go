@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
@@ -65,4 +68,111 @@ func (a *API) callTool(ctx context.Context, in *ofTool, body directCall) (*toolA
 	}
 	result, err := a.cfg.Engine.CallTool(ctx, in.Name, body.Args)
 	return &toolAnswer{Body: result}, err
+}
+
+// The types below are only in the document: they say what the result of a call that left the foreground looks like.
+
+// BackgroundPayload is the result of a call that goes on in the background (LN6).
+type BackgroundPayload struct {
+	Type           string         `json:"type" enum:"background"`
+	Tool           string         `json:"tool"`
+	TimeoutSeconds *float64       `json:"timeout_seconds,omitempty" doc:"The budget that it used up."`
+	Reason         string         `json:"reason,omitempty" doc:"routed: it left by policy."`
+	BackgroundID   perdure.TaskID `json:"background_id" doc:"The task_id."`
+	TaskID         perdure.TaskID `json:"task_id"`
+	Message        string         `json:"message"`
+	DeadlineAt     time.Time      `json:"deadline_at,omitzero"`
+}
+
+// RunPayload is the result of spawn_background for a run (BG8).
+type RunPayload struct {
+	Type               string         `json:"type" enum:"background"`
+	RunID              perdure.RunID  `json:"run_id"`
+	ResourceID         perdure.RunID  `json:"resource_id" doc:"The run_id."`
+	TaskID             perdure.TaskID `json:"task_id"`
+	BackgroundID       perdure.TaskID `json:"background_id" doc:"The task_id."`
+	Title              string         `json:"title"`
+	Tool               string         `json:"tool"`
+	Status             string         `json:"status" enum:"running,queued,awaiting_input"`
+	QueuePosition      *int           `json:"queue_position,omitempty" minimum:"1" doc:"While it is queued."`
+	SignalOnCompletion bool           `json:"signal_on_completion"`
+	ArtifactDir        string         `json:"artifact_dir"`
+	LogPath            string         `json:"log_path"`
+	ResultPath         string         `json:"result_path"`
+}
+
+// SchedulePayload is the result of spawn_background for a schedule (BG9).
+type SchedulePayload struct {
+	Created            bool            `json:"created" doc:"true"`
+	Status             string          `json:"status" enum:"scheduled"`
+	Title              string          `json:"title"`
+	Tool               string          `json:"tool"`
+	SignalOnCompletion bool            `json:"signal_on_completion"`
+	ScheduleID         string          `json:"schedule_id"`
+	ScheduleType       string          `json:"schedule_type"`
+	CronExpression     *string         `json:"cron_expression"`
+	ScheduledAt        *time.Time      `json:"scheduled_at"`
+	Timezone           string          `json:"timezone"`
+	NextTriggerAt      *time.Time      `json:"next_trigger_at"`
+	Enabled            bool            `json:"enabled"`
+	TaskID             *perdure.TaskID `json:"task_id"`
+}
+
+// CheckPayload is what check_background_tool says of one task (BG19).
+type CheckPayload struct {
+	Type          string                 `json:"type" enum:"mcp_tool_output"`
+	Message       string                 `json:"message"`
+	SessionID     perdure.SessionID      `json:"session_id"`
+	Status        string                 `json:"status" enum:"completed,still_running,cancelled,error"`
+	Tool          string                 `json:"tool"`
+	BackgroundID  perdure.TaskID         `json:"background_id" doc:"The task_id."`
+	Output        any                    `json:"output,omitempty" doc:"What the task ended with; cut when it is long."`
+	WaitedSeconds *int                   `json:"waited_seconds,omitempty" doc:"With still_running, after a wait."`
+	QueuePosition *int                   `json:"queue_position,omitempty" minimum:"1" doc:"With still_running, while it is queued."`
+	InputRequest  *perdure.InputRequest  `json:"input_request,omitempty" doc:"With still_running, while it waits for an answer."`
+	Receipt       *perdure.CancelReceipt `json:"receipt,omitempty" doc:"Of a cancel."`
+}
+
+// ListPayload is what check_background_tool says with list (8.4).
+type ListPayload struct {
+	Type      string            `json:"type" enum:"mcp_tool_output"`
+	Message   string            `json:"message"`
+	SessionID perdure.SessionID `json:"session_id"`
+	Tasks     []ListedTask      `json:"tasks" nullable:"false" doc:"Those that live, then those that have ended and were not read."`
+}
+
+// ListedTask is one task of a ListPayload.
+type ListedTask struct {
+	BackgroundID  perdure.TaskID `json:"background_id" doc:"The task_id."`
+	Tool          string         `json:"tool"`
+	AgeSeconds    float64        `json:"age_seconds" doc:"Since it started, or was made."`
+	ParkedSeconds *float64       `json:"parked_seconds,omitempty" doc:"Since it left the foreground."`
+	Done          bool           `json:"done"`
+	Status        string         `json:"status" enum:"completed,still_running,cancelled,error"`
+}
+
+// RefusalPayload is what check_background_tool says when it was given no id, or one of no task (8.4).
+type RefusalPayload struct {
+	Type      string            `json:"type" enum:"error"`
+	Message   string            `json:"message"`
+	SessionID perdure.SessionID `json:"session_id"`
+}
+
+// payloads adds the unions to the document and says in the result of a tool that it may be one of them.
+func (a *API) payloads() {
+	schemas := a.schemas().Map()
+	schemas["StatusPayload"] = &huma.Schema{
+		Description: "What check_background_tool answers.",
+		OneOf:       []*huma.Schema{schema[CheckPayload](a), schema[ListPayload](a), schema[RefusalPayload](a)},
+	}
+	schemas["ToolPayload"] = &huma.Schema{
+		Description: "What the result of a call is that has to do with work in the background. It is exactly one of these.",
+		OneOf: []*huma.Schema{
+			schema[BackgroundPayload](a), schema[RunPayload](a), schema[SchedulePayload](a), {Ref: "#/components/schemas/StatusPayload"},
+		},
+	}
+	schemas["ToolResult"].Properties["result"] = &huma.Schema{
+		Description: "What the model reads: any JSON, for work in the background a ToolPayload.",
+		AnyOf:       []*huma.Schema{{Ref: "#/components/schemas/ToolPayload"}, {}},
+	}
 }

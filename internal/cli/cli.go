@@ -1,6 +1,6 @@
 // Package cli is the command line of perdure: noun, then verb, over an engine that main opens.
 //
-// It may import the root, engine, kong, and its own rooms demo and form; what it may not import comes as
+// It may import the root, engine, internal/redact, kong, and its own rooms demo and form; what it may not import comes as
 // functions in a [World]. The one thing to know: data goes to stdout and talk to stderr (C1), and no text of a
 // journal reaches a terminal before [plain] has seen it (C18).
 package cli
@@ -70,7 +70,11 @@ type commandLine struct {
 	Run     runCommand     `cmd:"" help:"Speak with an agent, and wait until its work has come home."`
 	Session sessionCommand `cmd:"" help:"Conversations: list, show, send."`
 	Event   eventCommand   `cmd:"" help:"The journal of a session: list, tail."`
-	Task    taskCommand    `cmd:"" help:"Work that outlives a turn: list, show, log, watch, cancel, resolve."`
+	Task    taskCommand    `cmd:"" help:"Work that outlives a turn: list, show, log, watch, input, message, detach, delivery, drain, cancel, resolve."`
+
+	Approval approvalCommand `cmd:"" help:"Questions whether calls may run: list, show, approve, deny."`
+	Approve  approvalApprove `cmd:"" help:"Let a call run that waits for a yes; the same as approval approve."`
+
 	Tool    toolCommand    `cmd:"" help:"The tools: list, show, call."`
 	Serve   serveCommand   `cmd:"" help:"Serve a data directory over HTTP, until it is stopped."`
 	Demo    demoCommand    `cmd:"" help:"See it at work: crash."`

@@ -25,11 +25,12 @@ const (
 // Opening says which engine a command needs.
 type Opening struct {
 	Access     Access
-	Dir        string // the data directory
-	Server     string // asked instead of the data directory; empty: whoever holds that, or nobody
-	AllowShell bool   // bash must be there: an error says why it cannot
-	Serve      bool   // for others, until it is stopped: what cannot be done here fails, and calls have longer to settle
-	AskModels  bool   // turns go on; false: the models are not asked, whatever runs is only brought to its end
+	Dir        string   // the data directory
+	Server     string   // asked instead of the data directory; empty: whoever holds that, or nobody
+	AllowShell bool     // bash must be there: an error says why it cannot
+	Serve      bool     // for others, until it is stopped: what cannot be done here fails, and calls have longer to settle
+	Ask, Deny  []string // tools whose calls a person is asked about, and those that never run; a denial comes first (AP1)
+	AskModels  bool     // turns go on; false: the models are not asked, whatever runs is only brought to its end
 	Log        *slog.Logger
 }
 

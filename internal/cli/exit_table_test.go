@@ -18,6 +18,7 @@ func TestC04Commands(t *testing.T) {
 	one := []engine.Session{{ID: "session_1", Title: "same"}, {ID: "session_2", Title: "same"}}
 	running := &scene{views: [][]perdure.Task{{{ID: "task_1", State: perdure.TaskRunning}}}}
 	failed := &scene{views: [][]perdure.Task{{{ID: "task_1", State: perdure.TaskFailed}}}}
+	asking := &scene{approvals: []perdure.Approval{{ID: "appr_1", State: perdure.ApprovalOpen}, {ID: "appr_2", State: perdure.ApprovalExpired}}}
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
 	late, stop := context.WithTimeout(t.Context(), 0)
@@ -43,6 +44,10 @@ func TestC04Commands(t *testing.T) {
 		{exitUnreachable, command{args: "tool list --allow-shell", opening: perdure.Unavailable}, nil},
 		{exitTimeout, command{args: "task watch task_1", scene: running}, late},
 		{exitFailed, command{args: "task watch task_1 --exit-status", scene: failed}, nil},
+		{exitConflict, command{args: "approval deny appr_2", scene: asking}, nil},
+		{exitConflict, command{args: "task input task_1", scene: running}, nil},
+		{exitConflict, command{args: "task message task_1 hello", scene: failed}, nil},
+		{exitUsage, command{args: "task cancel --all", scene: running}, nil},
 		{exitApproval, command{args: "--no-input task cancel task_1", scene: running, terminal: Terminal{Stdin: true}}, nil},
 		{exitStorage, command{args: "session list", scene: &scene{err: perdure.Storage}}, nil},
 		{exitInterrupted, command{args: "task watch task_1", scene: running}, canceled},
@@ -102,6 +107,16 @@ func TestC14Advice(t *testing.T) {
 		{"task show", "<task>"},
 		{"task list --state happy", "queued, running"},
 		{"task log", "<task>"},
+		{"task cancel", "<task>"},
+		{"task cancel --all", "--session"},
+		{"task cancel --all --session last task_1", "cannot be used together"},
+		{"task detach call_1", "SESSION/CALL"},
+		{"task input task_1 @nowhere", "a text that begins with @"},
+		{"approval list --state happy", "open, approved"},
+		{"approval list --state open --all", "can't be used together"},
+		{"approve appr_1 --args {", "--args"},
+		{"aprove appr_1", `did you mean "approve"?`},
+		{"run --bg --ask bash hello", "perdure serve"},
 		{"task resolve task_1", "--happened"},
 		{"task resolve task_1 --happened --did-not-happen", "can't be used together"},
 		{"help nonsense", "the topics are"},

@@ -160,6 +160,23 @@ func (a *app) task(ctx context.Context, eng engine.Tasks, typed string) (perdure
 	return all[slices.IndexFunc(all, func(t perdure.Task) bool { return string(t.ID) == id })], nil
 }
 
+// approval finds an approval by what was typed.
+func (a *app) approval(ctx context.Context, eng engine.Approvals, typed string) (perdure.Approval, error) {
+	all, err := eng.Approvals(ctx, engine.ApprovalFilter{})
+	if err != nil {
+		return perdure.Approval{}, fmt.Errorf("list approvals: %w", err)
+	}
+	var candidates []candidate
+	for _, p := range all {
+		candidates = append(candidates, candidate{id: string(p.ID), about: string(p.State) + " " + p.Tool})
+	}
+	id, err := choose("approval", typed, candidates)
+	if err != nil {
+		return perdure.Approval{}, err
+	}
+	return eng.Approval(ctx, perdure.ApprovalID(id)) // whole: in a list its arguments may be redacted
+}
+
 // call finds a call by SESSION/CALL, each of which may be a beginning.
 func (a *app) call(ctx context.Context, eng engine.Engine, typed string) (perdure.Call, error) {
 	session, call, _ := strings.Cut(typed, "/")

@@ -167,7 +167,10 @@ type field struct {
 }
 
 // fields writes what is there of one thing, a line each. A text of several lines is indented below its name.
-func (a *app) fields(all ...field) {
+func (a *app) fields(all ...field) { a.fieldsOn(a.out, a.paint.data, all) }
+
+// fieldsOn is fields for either stream.
+func (a *app) fieldsOn(w io.Writer, paint brush, all []field) {
 	width := 0
 	for _, f := range all {
 		if f.text != "" {
@@ -180,6 +183,6 @@ func (a *app) fields(all ...field) {
 		}
 		gap := strings.Repeat(" ", width-len(f.name)+2)
 		text := strings.ReplaceAll(a.text(strings.TrimRight(f.text, "\n")), "\n", "\n"+strings.Repeat(" ", width+2))
-		fmt.Fprintln(a.out, a.paint.data.in(dim, f.name)+gap+a.paint.data.in(f.color, text))
+		fmt.Fprintln(w, paint.in(dim, f.name)+gap+paint.in(f.color, text))
 	}
 }

@@ -22,16 +22,18 @@ const defaultInstructions = "You are a capable assistant with tools. Use them to
 	"plainly what you did, and what you could not do."
 
 type runCommand struct {
-	Prompt       string `arg:"" optional:"" help:"What to say; - reads it from stdin. A new session reads stdin without it, too; on a terminal it becomes a conversation."`
-	Model        string `help:"Which model answers: openai:NAME, anthropic:NAME, or scripted:FILE. The first two read their key from OPENAI_API_KEY and ANTHROPIC_API_KEY." placeholder:"MODEL"`
-	BaseURL      string `name:"base-url" help:"The server that is asked instead of the provider's own: any that speaks the same protocol, also on this machine." placeholder:"URL"`
-	Workspace    string `help:"The folder that holds the session's files, and where commands run. Without it the data directory keeps the files." placeholder:"DIR" type:"path"`
-	AllowShell   bool   `help:"Let the agent run commands with bash, in the workspace; without one, in the current folder."`
-	Instructions string `help:"The system prompt of a new session." placeholder:"TEXT"`
-	Session      string `help:"Go on with this session." placeholder:"ID" xor:"session"`
-	Last         bool   `help:"Go on with the session that was started last." xor:"session"`
-	Bg           bool   `help:"Only hand over the message, print the session's id, and leave."`
-	Output       string `short:"o" help:"How to print: text, or jsonl for the events." placeholder:"FORM" enum:"text,jsonl" default:"text"`
+	Prompt       string   `arg:"" optional:"" help:"What to say; - reads it from stdin. A new session reads stdin without it, too; on a terminal it becomes a conversation."`
+	Model        string   `help:"Which model answers: openai:NAME, anthropic:NAME, or scripted:FILE. The first two read their key from OPENAI_API_KEY and ANTHROPIC_API_KEY." placeholder:"MODEL"`
+	BaseURL      string   `name:"base-url" help:"The server that is asked instead of the provider's own: any that speaks the same protocol, also on this machine." placeholder:"URL"`
+	Workspace    string   `help:"The folder that holds the session's files, and where commands run. Without it the data directory keeps the files." placeholder:"DIR" type:"path"`
+	AllowShell   bool     `help:"Let the agent run commands with bash, in the workspace; without one, in the current folder."`
+	Ask          []string `help:"Ask a person before each call of this tool, as long as this run lasts: perdure approve answers. Can be given several times." placeholder:"TOOL"`
+	Deny         []string `help:"Let no call of this tool run, as long as this run lasts. Can be given several times." placeholder:"TOOL"`
+	Instructions string   `help:"The system prompt of a new session." placeholder:"TEXT"`
+	Session      string   `help:"Go on with this session." placeholder:"ID" xor:"session"`
+	Last         bool     `help:"Go on with the session that was started last." xor:"session"`
+	Bg           bool     `help:"Only hand over the message, print the session's id, and leave."`
+	Output       string   `short:"o" help:"How to print: text, or jsonl for the events." placeholder:"FORM" enum:"text,jsonl" default:"text"`
 }
 
 // Run speaks with an agent.
@@ -42,11 +44,14 @@ func (c *runCommand) Run(ctx context.Context, a *app) error {
 	if c.BaseURL != "" && c.Model == "" {
 		return misuse("--base-url names the server of a model, and there is no --model", program+" run --model openai:NAME --base-url "+quote(c.BaseURL))
 	}
+	if c.Bg && len(c.Ask)+len(c.Deny) > 0 {
+		return misuse("--ask and --deny are rules for the work of this run, and --bg leaves the work to another one", "give them to that run, or to "+program+" serve")
+	}
 	talks, err := c.readPrompt(a)
 	if err != nil {
 		return err
 	}
-	return a.with(ctx, Opening{Access: Writing, AllowShell: c.AllowShell, AskModels: !c.Bg}, func(eng Engine) error {
+	return a.with(ctx, Opening{Access: Writing, AllowShell: c.AllowShell, Ask: c.Ask, Deny: c.Deny, AskModels: !c.Bg}, func(eng Engine) error {
 		if c.Session != "" {
 			return c.goOn(ctx, a, eng, talks)
 		}
@@ -240,6 +245,9 @@ func (c *runCommand) speak(ctx context.Context, a *app, talk *conversation, s en
 	var err error
 	if talk.stream, err = newStream(ctx, talk.eng, s.ID); err != nil {
 		return err
+	}
+	if a.flags.NoInput {
+		talk.stream.alone = a.dirFlag() + "--session " + string(s.ID)
 	}
 	talk.stream.show = newVoice(a, talk.stream.fold)
 	if c.Output == "jsonl" {

@@ -3,8 +3,10 @@ package cli
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/redact"
 )
 
 // sentence says in a line what an event tells, besides its type. Its text comes from the journal: it is not
@@ -15,6 +17,12 @@ func sentence(e perdure.Event) string {
 		return strings.TrimSpace(f.Agent.Model + " " + f.Agent.Title)
 	case perdure.SessionUpdated:
 		return f.Title
+	case perdure.SessionActivated:
+		return "it leaves its rest"
+	case perdure.SessionIdled:
+		return fmt.Sprintf("at rest; up to now %d tokens in, %d out", f.Usage.InputTokens, f.Usage.OutputTokens)
+	case perdure.SessionAwaits:
+		return "for the client's answer to " + count(len(f.CallIDs), "call")
 	case perdure.MessageReceived:
 		return gist(f.Message)
 	case perdure.TurnStarted:
@@ -35,6 +43,8 @@ func sentence(e perdure.Event) string {
 		return reasoned(f)
 	case perdure.ReasonRecovered:
 		return fmt.Sprintf("the answer broke off; its %d bytes stand", f.KeptLen)
+	case perdure.OutputStarted:
+		return strings.TrimSpace("an answer begins " + f.Model)
 	case perdure.OutputCompleted:
 		return gist(f.Message)
 	case perdure.Generation:
@@ -45,6 +55,48 @@ func sentence(e perdure.Event) string {
 		return fmt.Sprintf("%d good, %d bad", f.SuccessCount, f.ErrorCount)
 	}
 	return workSentence(e)
+}
+
+// laneSentence is sentence for what leaves its turn, and for what waits for somebody.
+func laneSentence(e perdure.Event) string {
+	switch f := e.Fact.(type) {
+	case perdure.ToolDetached:
+		return fmt.Sprintf("%s goes on in the background as %s%s", f.CallID, f.TaskID, whyDetached(f))
+	case perdure.ToolCallRequested:
+		if f.Connection != "" {
+			return f.Name + " needs a connection that the client sets up: " + f.Connection
+		}
+		return f.Name + " is the client's to answer: " + redact.Document(f.Args)
+	case perdure.CallReplanned:
+		return f.Call.Name + " was judged anew, with other arguments"
+	case perdure.ApprovalRequested:
+		return fmt.Sprintf("%s (%s) asks for a yes: %s", f.Approval.Tool, f.Approval.Class, redact.Document(f.Approval.Args))
+	case perdure.ApprovalResolved:
+		return strings.TrimSpace(fmt.Sprintf("%s by %s", f.State, f.By)) + because(f.Note)
+	case perdure.TaskMessageSent:
+		return "the task says: " + f.Message.PlainText()
+	case perdure.TaskMessageReceived:
+		if f.Message.InReplyTo != "" {
+			return "the task is answered: " + f.Message.PlainText()
+		}
+		return "the task is told: " + f.Message.PlainText()
+	}
+	return ""
+}
+
+// whyDetached says why a call left its turn.
+func whyDetached(f perdure.ToolDetached) string {
+	switch {
+	case f.Reason == perdure.DetachedByBudget && f.TimeoutSeconds > 0:
+		return " after " + span(time.Duration(f.TimeoutSeconds*float64(time.Second)))
+	case f.Reason == perdure.DetachedByHost:
+		return ", as somebody asked"
+	case f.Reason == perdure.DetachedByAsking:
+		return ", since it asks a question"
+	case f.Reason == perdure.DetachedByPolicy:
+		return ", by a rule of the host"
+	}
+	return because(f.Reason)
 }
 
 // workSentence is sentence for the events of calls and tasks.
@@ -81,7 +133,7 @@ func workSentence(e perdure.Event) string {
 	case perdure.UnknownFact:
 		return "of a later version: " + string(f.Data)
 	}
-	return ""
+	return laneSentence(e)
 }
 
 func because(why string) string {

@@ -9,11 +9,12 @@ import (
 
 // Serving says what is to be served.
 type Serving struct {
-	Dir        string // the data directory
-	Addr       string // host:port
-	Expose     bool   // an address that others can reach is meant
-	AllowShell bool   // bash must be there: an error says why it cannot
-	Disclosure string // ER4: generic, standard or detailed
+	Dir        string   // the data directory
+	Addr       string   // host:port
+	Expose     bool     // an address that others can reach is meant
+	AllowShell bool     // bash must be there: an error says why it cannot
+	Disclosure string   // ER4: generic, standard or detailed
+	Ask, Deny  []string // as those of Opening
 	Log        *slog.Logger
 	// Ready is called once, when requests are answered.
 	Ready func(Served)
@@ -27,10 +28,12 @@ type Served struct {
 }
 
 type serveCommand struct {
-	Addr       string `help:"Where to listen." placeholder:"HOST:PORT" default:"127.0.0.1:7373" env:"PERDURE_ADDR"`
-	Expose     bool   `help:"Listen on an address that other machines can reach, too. What is sent there is not encrypted: put a proxy with TLS before it."`
-	AllowShell bool   `help:"Refuse to start where commands cannot be run under a supervisor."`
-	Disclosure string `help:"How much answers say about what failed inside: generic, standard or detailed." placeholder:"MODE" enum:"generic,standard,detailed" default:"standard"`
+	Addr       string   `help:"Where to listen." placeholder:"HOST:PORT" default:"127.0.0.1:7373" env:"PERDURE_ADDR"`
+	Expose     bool     `help:"Listen on an address that other machines can reach, too. What is sent there is not encrypted: put a proxy with TLS before it."`
+	AllowShell bool     `help:"Refuse to start where commands cannot be run under a supervisor."`
+	Disclosure string   `help:"How much answers say about what failed inside: generic, standard or detailed." placeholder:"MODE" enum:"generic,standard,detailed" default:"standard"`
+	Ask        []string `help:"Ask a person before each call of this tool: perdure approve answers. Can be given several times." placeholder:"TOOL"`
+	Deny       []string `help:"Let no call of this tool run. Can be given several times." placeholder:"TOOL"`
 }
 
 // Run serves until a signal comes, then lets what is in work settle. Ending so is no error.
@@ -39,7 +42,8 @@ func (c *serveCommand) Run(ctx context.Context, a *app) error {
 		return misuse("there is no data directory: this system names no home", "name one with --data or PERDURE_DATA")
 	}
 	err := a.Serve(ctx, Serving{
-		Dir: a.flags.Data, Addr: c.Addr, Expose: c.Expose, AllowShell: c.AllowShell, Disclosure: c.Disclosure, Log: a.log,
+		Dir: a.flags.Data, Addr: c.Addr, Expose: c.Expose, AllowShell: c.AllowShell, Disclosure: c.Disclosure,
+		Ask: c.Ask, Deny: c.Deny, Log: a.log,
 		Ready: func(s Served) {
 			fmt.Fprintln(a.out, s.URL)
 			a.say("data      %s", a.line(a.flags.Data, 300))

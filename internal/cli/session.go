@@ -9,6 +9,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
+	"github.com/perdure/perdure/internal/redact"
 )
 
 type sessionCommand struct {
@@ -85,6 +86,7 @@ func (c *sessionShow) tell(a *app, s engine.Session, fold *perdure.Session) {
 		field{"events", cell{text: fmt.Sprint(s.LastSeq)}},
 		field{"open tasks", cell{text: fmt.Sprint(s.OpenTasks)}},
 		field{"unknown", cell{text: a.unknownWork(s, fold), color: red}},
+		field{"needs you", cell{text: a.needsYou(fold), color: yellow}},
 		field{"tokens", cell{text: fmt.Sprintf("%d in, %d out", fold.Usage.InputTokens, fold.Usage.OutputTokens)}},
 		field{"created", cell{text: moment(s.CreatedAt, now)}},
 		field{"updated", cell{text: moment(s.UpdatedAt, now)}},
@@ -118,6 +120,21 @@ func (a *app) unknownWork(s engine.Session, fold *perdure.Session) string {
 	return strings.Join(append([]string{fmt.Sprint(s.Unknown)}, lines...), "\n")
 }
 
+// needsYou lists the commands that answer what waits for a person. It is empty when nothing does.
+func (a *app) needsYou(fold *perdure.Session) string {
+	var lines []string
+	for _, p := range fold.Approvals {
+		lines = append(lines, program+" approve "+a.dirFlag()+string(p.ID)+"  ("+inLine(p.Tool)+")")
+	}
+	for _, t := range fold.Tasks {
+		if t.State == perdure.TaskAwaitingInput && t.InputRequest != nil && t.InputRequest.Kind != questionOfApproval {
+			lines = append(lines, a.inputLine(t)+"  ("+inLine(t.InputRequest.Prompt)+")")
+		}
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}
+
 // transcript prints the last messages, a line each.
 func (c *sessionShow) transcript(a *app, fold *perdure.Session) {
 	messages := append(fold.Transcript[:len(fold.Transcript):len(fold.Transcript)], fold.Queue...)
@@ -142,7 +159,7 @@ func gist(m perdure.Message) string {
 		case p.Text != "":
 			parts = append(parts, p.Text)
 		case p.Call != nil:
-			parts = append(parts, "→ "+p.Call.Name+" "+clip(string(p.Call.Arguments), cellChars))
+			parts = append(parts, "→ "+p.Call.Name+" "+clip(redact.Document(p.Call.Arguments), cellChars))
 		case p.Result != nil && p.Result.IsError():
 			parts = append(parts, "error: "+p.Result.Error)
 		case p.Result != nil:

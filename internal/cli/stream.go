@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -33,6 +34,7 @@ type stream struct {
 	id    perdure.SessionID
 	show  display
 	tally *tally
+	alone string // the flags of commands that answer, where nobody is there to do it: the stream ends where only a person could go on. Empty: somebody is
 
 	mu   sync.Mutex
 	fold *perdure.Session // guarded by mu
@@ -64,13 +66,20 @@ func newStream(ctx context.Context, eng Engine, id perdure.SessionID) (*stream, 
 
 // untilRest shows what happens until the session is at rest and all of it was shown.
 func (s *stream) untilRest(ctx context.Context) error {
+	if err := s.stuck(); err != nil {
+		return err
+	}
 	err := s.follow(ctx, func(e perdure.Event) error {
-		if !s.fold.AtRest() {
+		stuck := s.stuck()
+		if !s.fold.AtRest() && stuck == nil {
 			return nil
 		}
 		row, err := s.eng.Session(ctx, s.id) // events of one commit come one after another: the last one ends it
 		if err != nil || row.LastSeq != e.Seq {
 			return err
+		}
+		if stuck != nil {
+			return stuck
 		}
 		return errRest
 	})
@@ -78,6 +87,46 @@ func (s *stream) untilRest(ctx context.Context) error {
 		return nil
 	}
 	return err
+}
+
+// stuck says that only a person could go on, where none is there (C4). nil: something goes on, or somebody is there.
+func (s *stream) stuck() error {
+	if s.alone == "" || !waitsForPeople(s.fold) {
+		return nil
+	}
+	return &fault{
+		code: exitApproval, what: string(s.id) + " waits for a person, and --no-input was given",
+		todo: program + " approval list " + s.alone + "\n" + program + " task list --state awaiting_input " + s.alone + "\nshow what it waits for; what is answered goes on with the next run",
+	}
+}
+
+// waitsForPeople reports whether nothing of a session goes on before somebody answers: an approval, the question of a
+// task, or a call that the client is to answer.
+func waitsForPeople(s *perdure.Session) bool {
+	rest, waits := s.Clone(), false
+	for id, t := range s.Tasks {
+		switch {
+		case t.State == perdure.TaskAwaitingInput:
+			waits = true
+			delete(rest.Tasks, id)
+		case t.State.Live():
+			return false
+		}
+	}
+	if s.Turn == nil {
+		return waits && rest.AtRest()
+	}
+	asked := false
+	for _, c := range s.Turn.Calls {
+		switch c.Phase {
+		case perdure.CallAsking, perdure.CallRequested:
+			asked = true
+		case perdure.CallDone:
+		default:
+			return false
+		}
+	}
+	return asked && s.Turn.Phase == perdure.PhaseActing
 }
 
 // follow shows what happens until after returns an error or ctx ends.
@@ -204,3 +253,110 @@ func (j journal) event(e perdure.Event, _ *perdure.Session) error { return j.a.e
 func (j journal) live(engine.Frame) error { return nil }
 
 func (j journal) working([]perdure.Task) {}
+
+// delta is the live frame of an answer that streams.
+type delta struct {
+	Delta string `json:"delta"`
+}
+
+// callProgress is the live frame of a foreground call's progress.
+type callProgress struct {
+	CallID  perdure.CallID `json:"call_id"`
+	Name    string         `json:"name"`
+	Message string         `json:"message"`
+	Current float64        `json:"current"`
+	Total   float64        `json:"total"`
+}
+
+// line says how far the call is.
+func (p callProgress) line() string {
+	if p.Total > 0 {
+		return strings.TrimSpace(fmt.Sprintf("%g/%g %s", p.Current, p.Total, p.Message))
+	}
+	return p.Message
+}
+
+// readFrame reads what a live frame of our own carries; fields that are not looked at are left.
+func readFrame[T any](f engine.Frame) (T, error) {
+	var content T
+	if err := perdure.DecodeKnownJSON(f.Data, &content); err != nil {
+		return content, fmt.Errorf("read frame %s: %w", f.Type, err)
+	}
+	return content, nil
+}
+
+// tally adds up what a run cost and how it went. All of it comes from the journal, so that a run which was
+// killed and gone on with ends with the same figures.
+type tally struct {
+	models, calls int
+	usage         perdure.Usage
+	first, last   time.Time
+	turns         []string // why turns failed
+	interrupted   bool     // the last turn was canceled from here
+	states        map[perdure.TaskID]perdure.TaskState
+	unknown       map[perdure.CallID]string // calls of unknown outcome, by tool
+}
+
+func newTally() *tally {
+	return &tally{states: map[perdure.TaskID]perdure.TaskState{}, unknown: map[perdure.CallID]string{}}
+}
+
+// add counts one event.
+func (t *tally) add(e perdure.Event) {
+	if t.first.IsZero() {
+		t.first = e.At
+	}
+	t.last = e.At
+	switch f := e.Fact.(type) {
+	case perdure.Generation:
+		t.models++
+		t.usage = t.usage.Add(f.Usage)
+	case perdure.ToolStarted:
+		t.calls++
+	case perdure.ToolUnknown:
+		t.unknown[f.CallID] = f.Name
+	case perdure.ToolResolved:
+		delete(t.unknown, f.CallID)
+	case perdure.TaskCreated:
+		t.states[f.Task.ID] = f.Task.State
+	case perdure.TaskUpdated:
+		t.states[f.Task.ID] = f.Task.State
+	case perdure.TurnFailed:
+		t.turns = append(t.turns, f.Code+because(f.Error))
+	case perdure.TurnSealed:
+		t.turns = append(t.turns, f.Reason+because(f.Detail))
+	case perdure.TurnCanceled:
+		t.interrupted = f.By == person
+		if !t.interrupted {
+			t.turns = append(t.turns, "canceled by "+f.By+because(f.Reason))
+		}
+	}
+}
+
+// cost is the line that a run ends with (C9). Prices are not known here, and are not guessed.
+func (t *tally) cost() string {
+	return fmt.Sprintf("%s · %s · %d tokens in, %d out · %s · money unknown",
+		count(t.models, "model call"), count(t.calls, "tool call"), t.usage.InputTokens, t.usage.OutputTokens, span(t.last.Sub(t.first)))
+}
+
+// end says how the run went: nil when all of it is well (C4).
+func (t *tally) end() error {
+	bad := map[perdure.TaskState]int{}
+	for _, state := range t.states {
+		bad[state]++
+	}
+	var what string
+	switch {
+	case len(t.turns) > 0:
+		what = "the turn failed: " + t.turns[len(t.turns)-1]
+	case len(t.unknown) > 0 || bad[perdure.TaskUnknown] > 0:
+		what = count(len(t.unknown)+bad[perdure.TaskUnknown], "outcome") + " unknown"
+	case bad[perdure.TaskFailed] > 0:
+		what = count(bad[perdure.TaskFailed], "task") + " failed"
+	case t.interrupted:
+		return errInterrupted
+	default:
+		return nil
+	}
+	return &fault{code: exitFailed, what: what}
+}

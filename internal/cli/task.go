@@ -7,15 +7,21 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/redact"
 )
 
 type taskCommand struct {
-	List    taskList    `cmd:"" help:"List tasks in the order of their creation."`
-	Show    taskShow    `cmd:"" help:"Show a task."`
-	Log     taskLog     `cmd:"" help:"Print what a task wrote, byte for byte."`
-	Watch   taskWatch   `cmd:"" help:"Show how a task goes on, until it has ended."`
-	Cancel  taskCancel  `cmd:"" help:"End a task, and everything it started."`
-	Resolve taskResolve `cmd:"" help:"Say what became of a task or call whose outcome is unknown."`
+	List     taskList     `cmd:"" help:"List tasks in the order of their creation."`
+	Show     taskShow     `cmd:"" help:"Show a task."`
+	Log      taskLog      `cmd:"" help:"Print what a task wrote, byte for byte."`
+	Watch    taskWatch    `cmd:"" help:"Show how a task goes on, until it has ended."`
+	Input    taskInput    `cmd:"" help:"Answer the question of a task, or show it."`
+	Message  taskMessage  `cmd:"" help:"Hand a message to a task."`
+	Detach   taskDetach   `cmd:"" help:"Let a call that runs go on in the background, as a task."`
+	Delivery taskDelivery `cmd:"" help:"Say how the end of a task comes home, or show it."`
+	Drain    taskDrain    `cmd:"" help:"Hand over the results of a session that do not come home by themselves, each once."`
+	Cancel   taskCancel   `cmd:"" help:"End a task, and everything it started; or all of a session."`
+	Resolve  taskResolve  `cmd:"" help:"Say what became of a task or call whose outcome is unknown."`
 }
 
 type taskList struct {
@@ -65,6 +71,9 @@ func (c *taskList) Run(ctx context.Context, a *app) error {
 		var chosen []perdure.Task
 		for _, t := range all {
 			if len(states) == 0 || states[t.State] {
+				if len(t.Spec.Arguments) > 0 {
+					t.Spec.Arguments = redact.JSON(t.Spec.Arguments) // RD6
+				}
 				chosen = append(chosen, t)
 			}
 		}
@@ -83,6 +92,9 @@ func (c *taskShow) Run(ctx context.Context, a *app) error {
 		t, err := a.task(ctx, eng, c.Task)
 		if err != nil {
 			return err
+		}
+		if t, err = eng.Task(ctx, t.ID); err != nil { // in a list its arguments are redacted
+			return fmt.Errorf("read the task: %w", err)
 		}
 		return c.show(ctx, a, shown{string(t.ID), t, func() { a.tellTask(t, time.Now()) }})
 	})
@@ -124,7 +136,7 @@ func (a *app) todo(t perdure.Task) string {
 	case t.State == perdure.TaskUnknown:
 		return "find out whether it happened, then say so:\n" + a.resolveLine(string(t.ID))
 	case t.State == perdure.TaskAwaitingInput && t.InputRequest != nil:
-		return "it asks: " + t.InputRequest.Prompt
+		return "it asks: " + t.InputRequest.Prompt + "\n" + a.inputLine(t)
 	case t.State.Live():
 		return program + " task cancel " + a.dirFlag() + string(t.ID) + "  ends it"
 	}
@@ -179,12 +191,12 @@ func artifacts(all []perdure.Artifact) string {
 	return strings.Join(lines, "\n")
 }
 
-// titleOf is what a task is called.
+// titleOf is what a task is called. What it was given stands for a name without its secrets (RD6).
 func titleOf(t perdure.Task) string {
 	if t.DisplayName != "" {
 		return t.DisplayName
 	}
-	return clip(string(t.Spec.Arguments), cellChars)
+	return clip(redact.Document(t.Spec.Arguments), cellChars)
 }
 
 // progress writes how far work is: 3/8 files compiling, or what of it is known.

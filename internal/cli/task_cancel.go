@@ -2,7 +2,9 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/perdure/perdure"
@@ -16,10 +18,12 @@ const cancelWait = 20 * time.Second
 const operator = "operator"
 
 type taskCancel struct {
-	Task   string `arg:"" help:"Its id, or a unique beginning of it, or its title."`
-	Why    string `help:"Why; it stands in the journal." placeholder:"TEXT"`
-	DryRun bool   `help:"Only say what would be done."`
-	Yes    bool   `short:"y" help:"Do not ask, also on a terminal."`
+	Task    string `arg:"" optional:"" help:"Its id, or a unique beginning of it, or its title."`
+	All     bool   `help:"End every task of a session that has not ended. Goes with --session."`
+	Session string `help:"With --all: whose tasks." placeholder:"ID"`
+	Why     string `help:"Why; it stands in the journal." placeholder:"TEXT"`
+	DryRun  bool   `help:"Only say what would be done."`
+	Yes     bool   `short:"y" help:"Do not ask, also on a terminal."`
 	output
 }
 
@@ -29,8 +33,24 @@ type canceled struct {
 	Receipt perdure.CancelReceipt `json:"receipt"`
 }
 
-// Run makes the wish durable, works until the task has ended, and prints the receipt.
+// Run ends one task, or all of a session.
 func (c *taskCancel) Run(ctx context.Context, a *app) error {
+	example := program + " task cancel TASK, or " + program + " task cancel --all --session SESSION"
+	switch {
+	case c.All && c.Task != "":
+		return misuse("--all and a task cannot be used together", example)
+	case c.All != (c.Session != ""):
+		return misuse("--all and --session go together", example)
+	case c.All:
+		return c.all(ctx, a)
+	case c.Task == "":
+		return misuse(`expected "<task>"`, example)
+	}
+	return c.one(ctx, a)
+}
+
+// one makes the wish durable, works until the task has ended, and prints the receipt.
+func (c *taskCancel) one(ctx context.Context, a *app) error {
 	if err := misformed(c.choice().CheckFields(canceled{})); err != nil {
 		return err
 	}
@@ -66,20 +86,83 @@ func (c *taskCancel) Run(ctx context.Context, a *app) error {
 			return err
 		}
 		a.say("the wish to end %s is durable", t.ID)
-		err = turning(ctx, eng, func(ctx context.Context) error { return awaitEnd(ctx, eng, t.ID) })
+		err = turning(ctx, eng, func(ctx context.Context) (err error) {
+			t, err = awaitEnd(ctx, eng, t.ID)
+			return err
+		})
 		if err != nil {
 			return err
-		}
-		if t, err = eng.Task(ctx, t.ID); err != nil {
-			return fmt.Errorf("read task: %w", err)
 		}
 		a.say("%s was %s and is %s", t.ID, before, t.State)
 		return c.print(ctx, a, eng, canceled{Task: t, Receipt: receipt})
 	})
 }
 
-// awaitEnd waits until a task has ended, but not for ever.
-func awaitEnd(ctx context.Context, eng engine.Tasks, id perdure.TaskID) error {
+// all does so for every live task of a session, and prints them as they ended.
+func (c *taskCancel) all(ctx context.Context, a *app) error {
+	if err := misformed(c.choice().CheckFields([]perdure.Task{})); err != nil {
+		return err
+	}
+	return a.with(ctx, writing(c.DryRun), func(eng Engine) error {
+		s, err := a.session(ctx, eng, c.Session)
+		if err != nil {
+			return err
+		}
+		live, err := liveTasks(ctx, eng, s.ID)
+		switch {
+		case err != nil:
+			return err
+		case len(live) == 0:
+			a.say("nothing was done: %s has no task that has not ended", s.ID)
+			return tasks(time.Now()).print(ctx, a, c.output, live)
+		case c.DryRun:
+			a.say("would cancel %s of %s", count(len(live), "task"), s.ID)
+			return tasks(time.Now()).print(ctx, a, c.output, live)
+		}
+		question := fmt.Sprintf("end %s of %s, and everything they started?", count(len(live), "task"), s.ID)
+		if err := a.confirm(ctx, c.Yes, question); err != nil {
+			return err
+		}
+		n, err := eng.CancelTasks(ctx, s.ID, operator, c.Why)
+		if err != nil {
+			return err
+		}
+		a.say("the wish to end %s is durable", count(n, "task"))
+		err = turning(ctx, eng, func(ctx context.Context) error { return awaitEnds(ctx, eng, live) })
+		if err != nil {
+			return err
+		}
+		return tasks(time.Now()).print(ctx, a, c.output, live)
+	})
+}
+
+func liveTasks(ctx context.Context, eng engine.Tasks, id perdure.SessionID) (live []perdure.Task, err error) {
+	all, err := eng.Tasks(ctx, id)
+	if err != nil {
+		return nil, fmt.Errorf("list tasks: %w", err)
+	}
+	for _, t := range all {
+		if t.State.Live() {
+			live = append(live, t)
+		}
+	}
+	return live, nil
+}
+
+// awaitEnds puts tasks as they ended in the place of those that are live. It asks for all at once: a run that ends with
+// the last of them answers nothing later.
+func awaitEnds(ctx context.Context, eng engine.Tasks, live []perdure.Task) error {
+	var group sync.WaitGroup
+	errs := make([]error, len(live))
+	for i := range live {
+		group.Go(func() { live[i], errs[i] = awaitEnd(ctx, eng, live[i].ID) })
+	}
+	group.Wait()
+	return errors.Join(errs...)
+}
+
+// awaitEnd waits until a task has ended, but not for ever, and returns it.
+func awaitEnd(ctx context.Context, eng engine.Tasks, id perdure.TaskID) (perdure.Task, error) {
 	ctx, stop := context.WithTimeoutCause(ctx, cancelWait, &fault{
 		code: exitTimeout, what: fmt.Sprintf("%s has not ended in %s", id, span(cancelWait)),
 		todo: "the wish is durable: whoever runs the engine next goes on with it",
@@ -88,13 +171,13 @@ func awaitEnd(ctx context.Context, eng engine.Tasks, id perdure.TaskID) error {
 	for {
 		t, err := eng.WaitTask(ctx, id)
 		if ctx.Err() != nil {
-			return context.Cause(ctx)
+			return t, context.Cause(ctx)
 		}
 		if err != nil || t.State.Terminal() {
-			return err
+			return t, err
 		}
 		if err := pause(ctx, pollEvery); err != nil { // it awaits input: its end comes without a question
-			return err
+			return t, err
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -163,6 +164,7 @@ func TestC03Matrix(t *testing.T) {
 func TestC08Names(t *testing.T) {
 	t.Parallel()
 	s := course(1)
+	s.views = s.views[:1]
 	s.views[0] = append(s.views[0], perdure.Task{ID: "task_2", DisplayName: "twice"}, perdure.Task{ID: "task_3", DisplayName: "Twice"})
 	s.sessions = sessionsOf("session_1", "session_2", "session_3")
 	s.sessions[0].Title = "Fix the roof"
@@ -186,5 +188,23 @@ func TestC08Names(t *testing.T) {
 				t.Errorf("exit code %d, %q, %q", code, out, talk)
 			}
 		})
+	}
+}
+
+// TestRD6Lists: a list of tasks shows what they were given without its secrets, for people and for programs, and one
+// task shows it as it is.
+func TestRD6Lists(t *testing.T) {
+	t.Parallel()
+	const given = `{"password":"canary","text":"a"}`
+	for _, test := range []struct {
+		args  string
+		whole bool
+	}{{"task list", false}, {"task list -o json", false}, {"task show 1 -o json", true}} {
+		s := course(1)
+		s.views[0] = []perdure.Task{{ID: "task_1", Spec: perdure.TaskSpec{Arguments: json.RawMessage(given)}}}
+		code, out, talk := command{args: test.args, scene: s}.run(t.Context())
+		if code != exitOK || strings.Contains(out, "canary") != test.whole || strings.Contains(out, "<redacted>") == test.whole {
+			t.Errorf("%s: exit code %d, %q, %q", test.args, code, out, talk)
+		}
 	}
 }

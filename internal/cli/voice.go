@@ -8,6 +8,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
+	"github.com/perdure/perdure/internal/redact"
 )
 
 // voice shows a stream to people: what the agent says on stdout, what it does on stderr.
@@ -20,12 +21,14 @@ type voice struct {
 	states map[perdure.TaskID]perdure.TaskState // as they were told
 	lines  map[string]string                    // progress as it was told, by task or call
 	toldAt map[perdure.CallID]time.Time         // when a call's progress was told
+	gone   map[perdure.CallID]bool              // calls that became tasks: their result is only a placeholder
 }
 
 // newVoice makes a voice that goes on where a session stands.
 func newVoice(a *app, s *perdure.Session) *voice {
 	v := &voice{
 		a: a, states: map[perdure.TaskID]perdure.TaskState{}, lines: map[string]string{}, toldAt: map[perdure.CallID]time.Time{},
+		gone: map[perdure.CallID]bool{},
 	}
 	for id, t := range s.Tasks {
 		v.states[id] = t.State
@@ -170,6 +173,9 @@ func (v *voice) work(e perdure.Event, s *perdure.Session) {
 	case perdure.ToolStarted:
 		v.tell("▸", dim, "%s %s", f.Name, clip(argumentsOf(s, f.CallID), 100))
 	case perdure.ToolCompleted:
+		if v.gone[f.CallID] {
+			return
+		}
 		sign, c := "✓", green
 		if f.Status != perdure.StatusSuccess {
 			sign, c = "✗", red
@@ -193,7 +199,56 @@ func (v *voice) work(e perdure.Event, s *perdure.Session) {
 		for _, id := range f.TaskIDs {
 			v.tell("↩", dim, "%s delivered into the conversation", id)
 		}
+	default:
+		v.lane(e, s)
 	}
+}
+
+// lane shows what leaves its turn, and what waits for somebody, with what to type.
+func (v *voice) lane(e perdure.Event, s *perdure.Session) {
+	switch f := e.Fact.(type) {
+	case perdure.ToolDetached:
+		v.gone[f.CallID] = true
+		v.tell("▸", dim, "%s goes on in the background as %s%s", nameOf(s, f.CallID), f.TaskID, whyDetached(f))
+	case perdure.ApprovalRequested:
+		v.tell("!", yellow, "%s asks for a yes: %s", f.Approval.Tool, clip(redact.Document(f.Approval.Args), 100))
+		v.todo(strings.Split(v.a.verdictLines(f.Approval), "\n")...)
+	case perdure.ApprovalResolved:
+		sign, c := "✗", red
+		if f.State == perdure.ApprovalApproved {
+			sign, c = "✓", green
+		}
+		v.tell(sign, c, "%s: %s", f.Approval, sentence(e))
+	case perdure.ToolCallRequested:
+		v.tell("!", yellow, "%s", sentence(e))
+	case perdure.SessionAwaits:
+		v.tell("!", yellow, "the turn waits %s", sentence(e))
+	case perdure.TaskMessageSent:
+		v.tell("▸", dim, "%s says: %s", e.Task, f.Message.PlainText())
+	case perdure.TaskMessageReceived:
+		v.tell("▸", dim, "%s: %s", e.Task, sentence(e))
+	case perdure.CallReplanned:
+		v.tell("↻", yellow, "%s", sentence(e))
+	}
+}
+
+// todo writes what to type, a line each.
+func (v *voice) todo(commands ...string) {
+	for _, command := range commands {
+		v.a.say("  %s", v.a.text(command))
+	}
+}
+
+// nameOf returns the tool of a call of the running step, or the call's id.
+func nameOf(s *perdure.Session, id perdure.CallID) string {
+	if s.Turn != nil {
+		for _, c := range s.Turn.Calls {
+			if c.ID == id {
+				return c.Name
+			}
+		}
+	}
+	return string(id)
 }
 
 // state tells a task's state, once.
@@ -213,16 +268,19 @@ func (v *voice) state(t perdure.Task) {
 		text = titleOf(t)
 	}
 	v.tell(sign, c, "%s %s%s", short(t), t.State, because(text))
+	if t.State == perdure.TaskAwaitingInput && t.InputRequest != nil && t.InputRequest.Kind != questionOfApproval {
+		v.todo(v.a.inputLine(t))
+	}
 }
 
-// argumentsOf returns what a call of the running step was given.
+// argumentsOf returns what a call of the running step was given, as it may be shown (RD6).
 func argumentsOf(s *perdure.Session, id perdure.CallID) string {
 	if s.Turn == nil {
 		return ""
 	}
 	for _, c := range s.Turn.Calls {
 		if c.ID == id {
-			return string(c.Args)
+			return redact.Document(c.Args)
 		}
 	}
 	return ""

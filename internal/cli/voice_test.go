@@ -3,6 +3,8 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -148,9 +150,58 @@ func TestVoiceTells(t *testing.T) {
 	}
 }
 
+// catalogue returns the types of events that the reference has.
+func catalogue(t *testing.T) (all []perdure.EventType) {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/reference/events.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	events, _, _ := strings.Cut(string(page), "## Frames")
+	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z_]+\\.[a-z_.]+)` \\|").FindAllStringSubmatch(events, -1) {
+		all = append(all, perdure.EventType(row[1]))
+	}
+	if len(all) < 40 {
+		t.Fatalf("the reference has %d types of events", len(all))
+	}
+	return all
+}
+
+// TestVoiceLanes is what a run tells of calls that leave their turn, and of what waits for a person.
+func TestVoiceLanes(t *testing.T) {
+	t.Parallel()
+	h := newHeard(t)
+	asked := perdure.Approval{ID: "appr_1", Tool: "charge", Args: json.RawMessage(`{"amount":5,"api_key":"hush"}`), State: perdure.ApprovalOpen}
+	waits := perdure.Task{ID: "task_1", Tool: "ship", State: perdure.TaskAwaitingInput, InputRequest: &perdure.InputRequest{Kind: "question", Prompt: "Where to?"}}
+
+	h.happens(perdure.ToolDetached{CallID: "call_1", TaskID: "task_1", Reason: perdure.DetachedByBudget, TimeoutSeconds: 2})
+	h.happens(perdure.ToolCompleted{CallID: "call_1", Name: "bash", Status: perdure.StatusSuccess}) // its placeholder
+	h.happens(perdure.ApprovalRequested{Approval: asked})
+	h.happens(perdure.ApprovalResolved{Approval: "appr_1", State: perdure.ApprovalDenied, By: "operator", Note: "too much"})
+	h.happens(perdure.ToolCallRequested{Name: "locate", Args: json.RawMessage(`{}`)}, perdure.SessionAwaits{CallIDs: []perdure.CallID{"call_2"}})
+	h.happens(perdure.TaskUpdated{Task: waits}, perdure.TaskMessageSent{Message: perdure.TaskMessage{Text: "Where to?\x1b[2J"}})
+	h.happens(perdure.TaskMessageReceived{Message: perdure.TaskMessage{Text: "Zurich", InReplyTo: "req_1"}})
+
+	want := `▸ call_1 goes on in the background as task_1 after 2.0 s
+! charge asks for a yes: {"amount":5,"api_key":"<redacted>"}
+  perdure approve appr_1
+  perdure approval deny appr_1 --note WHY
+✗ appr_1: denied by operator: too much
+! locate is the client's to answer: {}
+! the turn waits for the client's answer to 1 call
+! task_1 ship awaiting_input: Where to?
+  perdure task input task_1 ANSWER
+▸ task_1 says: Where to?[2J
+▸ task_1: the task is answered: Zurich
+`
+	if diff := cmp.Diff(h.stderr.String(), want); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestEverySentence(t *testing.T) {
 	t.Parallel()
-	task := perdure.Task{Tool: "bash", State: perdure.TaskRunning}
+	task, told := perdure.Task{Tool: "bash", State: perdure.TaskRunning}, map[perdure.EventType]bool{}
 	for _, f := range []perdure.Fact{
 		perdure.TurnStarted{}, perdure.InterruptRequested{}, perdure.TurnCompleted{}, perdure.TurnFailed{Code: "c"}, perdure.TurnCanceled{},
 		perdure.TurnSealed{Reason: "r"}, perdure.ReasonStarted{}, perdure.ReasonCompleted{Code: "c"}, perdure.ReasonRecovered{}, answer("text"),
@@ -159,9 +210,18 @@ func TestEverySentence(t *testing.T) {
 		perdure.ToolTakenOver{}, perdure.TranscriptRepaired{}, perdure.TaskCreated{Task: task}, perdure.TaskUpdated{Task: task},
 		perdure.TaskReattached{}, perdure.TaskResolved{}, perdure.TaskCancelRequested{}, perdure.TaskCancelReceipt{},
 		perdure.TaskDelivered{Message: perdure.Text("text")}, perdure.DeliveryHeld{Why: "w"}, perdure.UnknownFact{Kind: "later.kind"},
+		perdure.SessionCreated{Agent: perdure.Agent{Title: "t"}}, perdure.SessionUpdated{Title: "t"}, perdure.SessionActivated{},
+		perdure.SessionAwaits{}, perdure.SessionIdled{}, perdure.OutputStarted{}, perdure.ToolDetached{}, perdure.ToolCallRequested{},
+		perdure.CallReplanned{}, perdure.ApprovalRequested{}, perdure.ApprovalResolved{}, perdure.TaskMessageSent{}, perdure.TaskMessageReceived{},
 	} {
+		told[f.EventType()] = true
 		if strings.TrimSpace(sentence(perdure.Event{Fact: f})) == "" {
 			t.Errorf("%s has no sentence", f.EventType())
+		}
+	}
+	for _, kind := range catalogue(t) {
+		if !told[kind] {
+			t.Errorf("the sentence of %s was not looked at", kind)
 		}
 	}
 }

@@ -20,6 +20,14 @@ type scene struct {
 	logs     []string                     // what the task wrote, in the same way
 	err      error                        // of every answer
 	looks    []time.Time                  // when Task was asked
+
+	approvals []perdure.Approval
+	faster    perdure.ApprovalState // somebody else's verdict, which comes first; empty: nobody's
+	verdicts  []perdure.Verdict     // that were taken
+	sent      []perdure.TaskMessage
+	unfit     error // of every message
+	canceled  []perdure.SessionID
+	ready     []perdure.Task // to be handed over
 }
 
 func (s *scene) Close() error { return nil }
@@ -48,6 +56,48 @@ func (s *scene) Task(_ context.Context, id perdure.TaskID) (perdure.Task, error)
 	}
 	i := slices.IndexFunc(s.views[0], func(t perdure.Task) bool { return t.ID == id })
 	return s.views[0][i], s.err
+}
+
+func (s *scene) Approvals(context.Context, engine.ApprovalFilter) ([]perdure.Approval, error) {
+	return slices.Clone(s.approvals), s.err
+}
+
+func (s *scene) Approval(_ context.Context, id perdure.ApprovalID) (perdure.Approval, error) {
+	return s.approvals[s.approvalAt(id)], s.err
+}
+
+func (s *scene) approvalAt(id perdure.ApprovalID) int {
+	return slices.IndexFunc(s.approvals, func(p perdure.Approval) bool { return p.ID == id })
+}
+
+func (s *scene) DecideApproval(_ context.Context, id perdure.ApprovalID, v perdure.Verdict) (perdure.Approval, error) {
+	p := &s.approvals[s.approvalAt(id)]
+	if s.faster != "" {
+		p.State, p.By = s.faster, "somebody"
+	}
+	resolved, err := p.Resolve(v)
+	if err != nil {
+		return perdure.Approval{}, err
+	}
+	*p = p.Resolved(resolved, time.Now())
+	s.verdicts = append(s.verdicts, v)
+	return *p, nil
+}
+
+func (s *scene) SendTask(_ context.Context, _ perdure.TaskID, m perdure.TaskMessage) (perdure.TaskMessageID, error) {
+	s.sent = append(s.sent, m)
+	return "tmsg_1", s.unfit
+}
+
+func (s *scene) CancelTasks(_ context.Context, id perdure.SessionID, _, _ string) (int, error) {
+	s.canceled = append(s.canceled, id)
+	return len(s.views[0]), s.err
+}
+
+func (s *scene) DrainReady(context.Context, perdure.SessionID) ([]perdure.Task, error) {
+	ready := s.ready
+	s.ready = nil
+	return ready, s.err
 }
 
 func (s *scene) TaskLog(context.Context, perdure.TaskID, int64, int) (engine.Log, error) {

@@ -1,0 +1,165 @@
+package api_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine"
+	"github.com/perdure/perdure/internal/api"
+)
+
+// long is an engine with long lists, which counts what is read of them.
+type long struct {
+	engine.Engine
+	sessions []engine.Session // newest first
+	tasks    []perdure.Task
+	read     int // sessions and tasks
+}
+
+func newLong(n int) *long {
+	l := &long{}
+	for range n {
+		l.add()
+	}
+	return l
+}
+
+// add makes one session and one task more.
+func (l *long) add() {
+	n := len(l.tasks)
+	l.sessions = slices.Insert(l.sessions, 0, engine.Session{
+		ID: perdure.SessionID(fmt.Sprintf("session_%032d", n)), CreatedAt: time.Unix(int64(n), 0).UTC(),
+	})
+	l.tasks = append(l.tasks, perdure.Task{ID: perdure.TaskID(fmt.Sprintf("task_%032d", n)), State: perdure.TaskQueued})
+}
+
+func (l *long) Sessions(_ context.Context, limit int) ([]engine.Session, error) {
+	got := l.sessions[:min(limit, len(l.sessions))]
+	l.read += len(got)
+	return slices.Clone(got), nil
+}
+
+func (l *long) Tasks(context.Context, perdure.SessionID) ([]perdure.Task, error) {
+	l.read += len(l.tasks)
+	return slices.Clone(l.tasks), nil
+}
+
+// walk reads a list to its end and returns the ids. between is called after each page.
+func (l *long) walk(t *testing.T, a *api.API, path string, between func()) (ids []string) {
+	t.Helper()
+	for cursor, pages := "", 0; ; pages++ {
+		got := serve(t, a, get(path+"&cursor="+cursor))
+		if got.status != 200 || pages > len(l.tasks) {
+			t.Fatalf("got %d %s", got.status, got.body)
+		}
+		page := read[listed[map[string]any]](t, got.body)
+		for _, item := range page.Items {
+			ids = append(ids, fmt.Sprint(item["id"]))
+		}
+		if cursor = page.Next; cursor == "" {
+			return ids
+		}
+		between()
+	}
+}
+
+func (l *long) serve(t *testing.T) *api.API {
+	t.Helper()
+	a, err := api.New(api.Config{Engine: l, Token: token})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// TestListCost: to walk a long list costs a few readings of the whole, and not one for each page.
+func TestListCost(t *testing.T) {
+	t.Parallel()
+	for _, path := range []string{"/v1/sessions?limit=10", "/v1/tasks?limit=10"} {
+		synctest.Test(t, func(t *testing.T) {
+			l := newLong(2000)
+			if got := l.walk(t, l.serve(t), path, func() {}); len(got) != 2000 {
+				t.Errorf("%s: got %d", path, len(got))
+			}
+			if l.read > 3*2000 {
+				t.Errorf("%s: read %d to show 2000", path, l.read)
+			}
+		})
+	}
+}
+
+// TestListKept: a page that comes out of a kept listing, or after it was forgotten, neither skips nor repeats, whatever
+// is added; and the end of a list is read anew.
+func TestListKept(t *testing.T) {
+	t.Parallel()
+	for _, pause := range []time.Duration{0, time.Second, 5 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			l := newLong(100)
+			a := l.serve(t)
+			add := func() {
+				<-time.After(pause) // of the fake clock
+				l.add()
+			}
+
+			tasks := l.walk(t, a, "/v1/tasks?limit=7", add)
+			if len(tasks) < 107 || len(tasks) > len(l.tasks) {
+				t.Errorf("%s: got %d tasks", pause, len(tasks))
+			}
+			for i, id := range tasks {
+				if id != string(l.tasks[i].ID) {
+					t.Fatalf("%s: got %s at %d", pause, id, i)
+				}
+			}
+
+			had := slices.Clone(l.sessions)
+			sessions := l.walk(t, a, "/v1/sessions?limit=7", add)
+			if len(sessions) != len(had) {
+				t.Errorf("%s: got %d sessions, want %d", pause, len(sessions), len(had))
+			}
+			for i, id := range sessions {
+				if id != string(had[i].ID) {
+					t.Fatalf("%s: got %s at %d", pause, id, i)
+				}
+			}
+		})
+	}
+}
+
+// TestListFresh: what is kept of a list is forgotten after a while, and a first page is always read anew.
+func TestListFresh(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newLong(100)
+		a := l.serve(t)
+		page := func(cursor string) (string, string) {
+			got := serve(t, a, get("/v1/tasks?limit=10&cursor="+cursor))
+			return string(got.body), read[listed[map[string]any]](t, got.body).Next
+		}
+		_, next := page("")
+		for i := range l.tasks {
+			l.tasks[i].State = perdure.TaskRunning
+		}
+		if body, _ := page(next); !strings.Contains(body, "queued") {
+			t.Error("the second page is not out of the first reading")
+		}
+		if body, _ := page(""); strings.Contains(body, "queued") {
+			t.Error("the first page is out of an old reading")
+		}
+		<-time.After(3 * time.Second) // of the fake clock
+		if body, _ := page(next); strings.Contains(body, "queued") {
+			t.Error("the second page is out of a reading of 3 s ago")
+		}
+		for range 10 { // many walks at once push each other out, and go on
+			_, next = page("")
+		}
+		for next != "" {
+			_, next = page(next)
+		}
+	})
+}
