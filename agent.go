@@ -7,6 +7,7 @@ type Agent struct {
 	Instructions      string            `json:"instructions,omitempty"`       // the system prompt; the tool sets add their parts
 	Model             string            `json:"model,omitempty"`              // empty: the engine's default
 	Tools             []string          `json:"tools,omitzero"`               // visible tools by name; nil: all that the engine has
+	MaxContextTokens  int               `json:"max_context_tokens,omitempty"` // estimated; beyond, the context is compacted before the model is asked (TN23); 0: only when the provider says so
 	MaxIterations     int               `json:"max_iterations,omitempty"`     // reason steps a turn; 0: DefaultMaxIterations
 	SerialCalls       bool              `json:"serial_calls,omitempty"`       // calls of a step strictly one after another (TN11)
 	MaxParallelCalls  int               `json:"max_parallel_calls,omitempty"` // 0: DefaultParallelCalls

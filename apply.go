@@ -43,6 +43,11 @@ func (s *Session) apply(e Event) error {
 	case TaskDelivered:
 		s.Transcript = append(s.Transcript, f.Message)
 		s.delivered(f.TaskIDs, DeliveredInjected)
+	case ContextCompacted:
+		s.Compacted = f.Compaction
+		if s.Turn != nil {
+			s.Turn.Shrunk = s.Turn.Shrunk || s.Turn.Last.Code == CodeTooLarge
+		}
 	case ApprovalRequested:
 		return s.request(f)
 	case ApprovalResolved:

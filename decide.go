@@ -125,6 +125,11 @@ func (s *Session) reasonEvents(m Moment, notBefore time.Time) []Event {
 		events = append(events, s.event(m, s.delivery(m, s.Tasks[id])))
 	}
 	t := s.Turn
+	if most := s.Agent.MaxContextTokens; most > 0 && tokens(s.Context()) > most {
+		if fact, ok := s.compact(m, most); ok {
+			events = append(events, s.event(m, fact))
+		}
+	}
 	step := ReasonStarted{Iteration: t.Iteration + 1, Attempt: 1, Model: t.Model, NotBefore: notBefore}
 	for _, notice := range s.Notices {
 		step.Inputs = append(step.Inputs, notice.ID)
@@ -172,13 +177,17 @@ func (s *Session) decideFailed(m Moment) []Command {
 		return s.decideCutOff(m)
 	}
 	empty := last.Code == CodeEmptyAnswer
+	if last.Code == CodeTooLarge && !t.Shrunk {
+		if fact, ok := s.compact(m, tokens(s.Context())/2); ok {
+			return s.record([]Event{s.event(m, fact), s.event(m, s.askAgain(m))})
+		}
+	}
 	again := last.Retryable && t.Attempt < orDefault(m.ModelAttempts, DefaultModelAttempts)
 	if empty {
 		again = t.Empties < 2 // asked once more, whatever else was retried
 	}
 	if again {
-		step := ReasonStarted{MessageID: t.Message, Iteration: t.Iteration, Attempt: t.Attempt + 1, Model: t.Model}
-		step.ExecID = s.execID(m, step)
+		step := s.askAgain(m)
 		if !empty {
 			step.NotBefore = m.Now.Add(RetryDelay(t.Attempt, last.RetryAfter, string(t.Exec)))
 		}
@@ -188,6 +197,14 @@ func (s *Session) decideFailed(m Moment) []Command {
 		return s.record(s.endEmpty(m))
 	}
 	return s.record(append(s.closeOutput(m), s.failTurn(m)...))
+}
+
+// askAgain is one more attempt of the reason step.
+func (s *Session) askAgain(m Moment) ReasonStarted {
+	t := s.Turn
+	step := ReasonStarted{MessageID: t.Message, Iteration: t.Iteration, Attempt: t.Attempt + 1, Model: t.Model}
+	step.ExecID = s.execID(m, step)
+	return step
 }
 
 // decideCutOff goes on after an answer that broke off with text, which somebody has seen and which therefore

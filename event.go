@@ -220,6 +220,8 @@ func decodeLater(t EventType, data json.RawMessage) (Fact, error) {
 		return decodeAs[ToolCallRequested](data)
 	case "tool.replanned":
 		return decodeAs[CallReplanned](data)
+	case "context.compacted":
+		return decodeAs[ContextCompacted](data)
 	case "approval.requested":
 		return decodeAs[ApprovalRequested](data)
 	case "approval.resolved":

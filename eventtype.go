@@ -122,3 +122,6 @@ func (TaskMessageSent) EventType() EventType { return "task.message.sent" }
 
 // EventType is task.message.received.
 func (TaskMessageReceived) EventType() EventType { return "task.message.received" }
+
+// EventType is context.compacted.
+func (ContextCompacted) EventType() EventType { return "context.compacted" }

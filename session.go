@@ -1,10 +1,12 @@
 package perdure
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -33,6 +35,7 @@ type Session struct {
 	Continuations int                         `json:"continuations,omitempty"` // automatic turns since a person spoke (DL8)
 	Held          bool                        `json:"held,omitempty"`          // delivery.held was said since then
 	Nudged        bool                        `json:"nudged,omitempty"`        // a task's message asks for a turn (DL7)
+	Compacted     Compaction                  `json:"compacted,omitzero"`      // what the model is not shown any more (TN23)
 	Usage         Usage                       `json:"usage"`
 	CreatedAt     time.Time                   `json:"created_at"`
 	UpdatedAt     time.Time                   `json:"updated_at"`
@@ -118,16 +121,13 @@ func (s *Session) OpenTasks() []Task {
 			open = append(open, t)
 		}
 	}
-	slices.SortFunc(open, func(a, b Task) int {
-		if c := a.CreatedAt.Compare(b.CreatedAt); c != 0 {
-			return c
-		}
-		if a.ID < b.ID {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(open, Task.compareAge)
 	return open
+}
+
+// compareAge orders tasks by their creation.
+func (t Task) compareAge(other Task) int {
+	return cmp.Or(t.CreatedAt.Compare(other.CreatedAt), strings.Compare(string(t.ID), string(other.ID)))
 }
 
 // AtRest reports whether nothing is left to do: no turn, nothing queued, no live task, and no result on
@@ -144,4 +144,60 @@ func (s *Session) wakes() bool {
 // wantsTurn reports whether an ended task asks for a turn.
 func (s *Session) wantsTurn() bool {
 	return s.Nudged || slices.ContainsFunc(s.Ready, func(id TaskID) bool { return s.Tasks[id].Wake == WakeContinue })
+}
+
+// maxFresh is how many entries of a [Register] are copied with it before they join the old ones.
+const maxFresh = 128
+
+// Register is a map that only grows, and is copied at every step of a session: its old entries are shared between the
+// copies and never changed, so that a copy costs no more when there are thousands. The zero value is empty.
+// It is not safe for concurrent use; its copies may be used beside one another.
+type Register[K ~string, V comparable] struct {
+	old   map[K]V // shared with other copies
+	fresh map[K]V // at most maxFresh
+}
+
+// Get returns the value of a key, and whether there is one.
+func (r Register[K, V]) Get(key K) (V, bool) {
+	if v, ok := r.fresh[key]; ok {
+		return v, true
+	}
+	v, ok := r.old[key]
+	return v, ok
+}
+
+// IsZero reports whether it is empty.
+func (r Register[K, V]) IsZero() bool { return len(r.old) == 0 && len(r.fresh) == 0 }
+
+// Equal reports whether two hold the same.
+func (r Register[K, V]) Equal(other Register[K, V]) bool { return maps.Equal(r.all(), other.all()) }
+
+func (r *Register[K, V]) put(key K, value V) {
+	if len(r.fresh) >= maxFresh {
+		r.old, r.fresh = r.all(), nil
+	}
+	if r.fresh == nil {
+		r.fresh = map[K]V{}
+	}
+	r.fresh[key] = value
+}
+
+func (r Register[K, V]) clone() Register[K, V] {
+	return Register[K, V]{old: r.old, fresh: maps.Clone(r.fresh)}
+}
+
+func (r Register[K, V]) all() map[K]V {
+	all := make(map[K]V, len(r.old)+len(r.fresh))
+	maps.Copy(all, r.old)
+	maps.Copy(all, r.fresh)
+	return all
+}
+
+// MarshalJSON writes it as an object.
+func (r Register[K, V]) MarshalJSON() ([]byte, error) { return json.Marshal(r.all()) }
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (r *Register[K, V]) UnmarshalJSON(text []byte) error {
+	*r = Register[K, V]{}
+	return json.Unmarshal(text, &r.old)
 }

@@ -36,6 +36,7 @@ type Turn struct {
 	Violation bool                `json:"violation,omitempty"` // LG14
 	Empties   int                 `json:"empties,omitempty"`   // answers without text and calls, of this reason step (TN22)
 	CutOff    int                 `json:"cut_off,omitempty"`   // answers in a row that broke off with text (TN20)
+	Shrunk    bool                `json:"shrunk,omitempty"`    // the context was compacted since it was too large (TN23)
 	Model     string              `json:"model,omitempty"`     // asked for; empty: the engine's default (N10)
 	StartedAt time.Time           `json:"started_at"`
 	ActAt     time.Time           `json:"act_at,omitzero"`
@@ -147,6 +148,7 @@ func startable(calls []TurnCall, limit int, serial bool) []TurnCall {
 const (
 	CodeEmptyAnswer = "empty_answer"          // no text and no calls: asked once more (TN22)
 	CodeInterrupted = "interrupted"           // the model call was stopped with its turn
+	CodeTooLarge    = "request_too_large"     // the context is compacted once, and asked again (TN23)
 	CodeIdle        = "idle_timeout"          // nothing happened for too long (TN15)
 	CodeDeterminism = "determinism_violation" // LG14
 	CodeProcessing  = "processing_error"      // anything else of ours

@@ -20,14 +20,14 @@ const never time.Duration = math.MaxInt64
 type run struct {
 	work   Work
 	cancel context.CancelCauseFunc
-	end    sync.Once
 
 	mu        sync.Mutex
-	lane      perdure.Lane // written under the runner's mu and mu, read under either
-	paused    bool         // likewise
-	returned  bool         // guarded by mu, as is all below
-	interrupt bool         // wished for while Detach was being asked
-	asking    chan struct{}
+	lane      perdure.Lane  // written under the runner's mu and mu, read under either
+	paused    bool          // likewise
+	returned  bool          // guarded by mu, as is all below
+	interrupt bool          // wished for while Detach was being asked
+	asking    chan struct{} // closed when Detach has answered; nil: it is not being asked
+	told      chan struct{} // closed when the fence has told the end; nil: it has not begun to
 	cause     perdure.Cause // why it was stopped; empty: it was not
 	signalled time.Time
 	pausedAt  time.Duration

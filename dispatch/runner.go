@@ -125,15 +125,17 @@ func (d *Runner) carry(ctx context.Context, r *run) {
 	r.returned = true // from here on nothing stops or detaches it
 	d.arm(r)
 	r.answered()
-	end := End{Result: result, Lane: r.lane, Cause: r.cause, SignalledAt: r.signalled}
+	end := End{Result: result, Lane: r.lane, Cause: r.cause, SignalledAt: r.signalled, ReturnedAt: time.Now()}
+	told := r.told
 	r.mu.Unlock()
 	if end.Cause == "" {
 		end.Cause = perdure.CauseOf(ctx)
 	}
-	r.end.Do(func() {
-		end.ReturnedAt = time.Now()
+	if told == nil {
 		r.work.End(end)
-	})
+	} else {
+		<-told // Gone comes after End
+	}
 	r.cancel(nil)
 	d.mu.Lock()
 	delete(d.runs, r.work.ID)

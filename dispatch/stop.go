@@ -71,10 +71,15 @@ func (d *Runner) killOnce(r *run, force bool) {
 func (d *Runner) fenceRun(r *run) {
 	r.mu.Lock()
 	r.answered()
+	if r.returned {
+		r.mu.Unlock()
+		return // in the last moment
+	}
+	told := make(chan struct{})
+	r.told = told
 	end := End{Lane: r.lane, Cause: r.cause, SignalledAt: r.signalled, DidNotStop: true}
 	r.mu.Unlock()
-	r.end.Do(func() {
-		d.cfg.Log.Warn("work did not stop within the grace", "work", r.work.ID, "session", r.work.Session, "cause", end.Cause)
-		r.work.End(end)
-	})
+	defer close(told)
+	d.cfg.Log.Warn("work did not stop within the grace", "work", r.work.ID, "session", r.work.Session, "cause", end.Cause)
+	r.work.End(end)
 }

@@ -50,7 +50,7 @@ type reply struct {
 
 // request builds the question from the fold.
 func (e *Effects) request(s *perdure.Session, c perdure.CallModel) model.Request {
-	req := model.Request{Session: s.ID, Model: s.Turn.Model, Messages: s.Transcript, Attempt: c.Attempt}
+	req := model.Request{Session: s.ID, Model: s.Turn.Model, Messages: s.Context(), Attempt: c.Attempt}
 	prompts := []string{}
 	if s.Agent.Instructions != "" {
 		prompts = append(prompts, s.Agent.Instructions)
