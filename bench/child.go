@@ -41,6 +41,8 @@ func runChild(ctx context.Context, role string, out io.Writer) error {
 		return playRecover(ctx, os.Getenv(childDir), runs, out)
 	case rolePark:
 		return playPark(ctx, os.Getenv(childDir), runs, out)
+	case roleWait:
+		return playWait(ctx, os.Getenv(childDir), runs, out)
 	}
 	return fmt.Errorf("there is no role %q", role)
 }

@@ -1,6 +1,6 @@
 // Bench measures Perdure, and beside it the floor: the same SQLite on the same disk without us.
 //
-//	go run ./bench [-quick] [-only NAME,NAME] [-json FILE] [-lines FILE] [-dir DIR] [-profile DIR]
+//	go run ./bench [-quick] [-long] [-only NAME,NAME] [-json FILE] [-lines FILE] [-dir DIR] [-profile DIR]
 //
 // It may import anything. The one thing to know: floor and Perdure are measured in turns, in the same run, because only
 // their ratio means something on a machine that does other things too. docs/reference/figures.md describes each figure.
@@ -46,6 +46,7 @@ func exitCode(err error) int {
 // options are the flags.
 type options struct {
 	quick   bool
+	long    bool
 	only    string
 	json    string
 	lines   string
@@ -58,6 +59,7 @@ func parse(args []string, progress io.Writer) (options, error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(progress)
 	flags.BoolVar(&o.quick, "quick", false, "a few of each, in seconds: shows that it works, not how fast it is")
+	flags.BoolVar(&o.long, "long", false, "also end 10,000 waiting calls, which takes a minute")
 	flags.StringVar(&o.only, "only", "", "measure only these, separated by commas: "+strings.Join(experimentNames(), ", "))
 	flags.StringVar(&o.json, "json", "bench.json", "where the JSON goes")
 	flags.StringVar(&o.lines, "lines", "", "append the figures to this file as lines that benchstat reads")

@@ -27,7 +27,8 @@ func (o order) message() perdure.Message {
 // orders is a model that does what the last person said, and answers in a word when that is done. It remembers
 // nothing: it reads only the messages since that person spoke. It is in memory and as cheap as a model can be.
 type orders struct {
-	done func(perdure.SessionID) // called with each last answer of a turn; nil: nobody listens
+	asked func(perdure.SessionID) // called when it is asked; nil: nobody listens
+	done  func(perdure.SessionID) // called with each last answer of a turn; nil: nobody listens
 }
 
 var _ model.Model = orders{}
@@ -35,6 +36,9 @@ var _ model.Model = orders{}
 // Stream answers with the next calls, or with a word.
 func (m orders) Stream(_ context.Context, req model.Request) iter.Seq2[model.Delta, error] {
 	return func(yield func(model.Delta, error) bool) {
+		if m.asked != nil {
+			m.asked(req.Session)
+		}
 		o, made := lastOrder(req.Messages)
 		next := min(o.step, o.all-made)
 		for i := range next {

@@ -52,28 +52,34 @@ func (l *lab) parked(ctx context.Context, name string, runs int) error {
 		return nil
 	}
 	l.say("parked, %d runs took %.1fs", runs, time.Since(began).Seconds())
-	each := func(all int64) float64 { return float64(all) / float64(n) }
-	l.report.set(name, "n", float64(n))
 	l.report.set(name, "runs", float64(n))
-	l.report.set(name, "heap_bytes", each(heap))
-	l.report.set(name, "stack_bytes", each(stacks))
-	l.report.set(name, "heap_and_stack_bytes", each(heap+stacks))
-	l.report.set(name, "rss_bytes", each(resident))
-	l.report.set(name, "goroutines", each(goroutines))
-	l.report.set(name, "idle_cores_ratio", float64(busy)/float64(time.Second))
-	l.report.atMost(name, "heap_and_stack_bytes", 8<<10)
+	l.reportWeight(name, n, weight{heap, stacks, resident, goroutines, busy})
 	return nil
 }
 
-// weight is what this process holds after everything was let go that can be.
-type weight struct{ heap, stacks, resident, goroutines int64 }
+// reportWeight writes what n of something weigh together, for one of them.
+func (l *lab) reportWeight(name string, n int64, all weight) {
+	each := func(all int64) float64 { return float64(all) / float64(n) }
+	l.report.set(name, "n", float64(n))
+	l.report.set(name, "heap_bytes", each(all.heap))
+	l.report.set(name, "stack_bytes", each(all.stacks))
+	l.report.set(name, "heap_and_stack_bytes", each(all.heap+all.stacks))
+	l.report.set(name, "rss_bytes", each(all.resident))
+	l.report.set(name, "goroutines", each(all.goroutines))
+	l.report.set(name, "idle_cores_ratio", float64(all.busy)/float64(time.Second))
+	l.report.atMost(name, "heap_and_stack_bytes", 8<<10)
+}
+
+// weight is what a process holds after everything was let go that can be, and, where it was measured, how many nanoseconds of a
+// core it takes in a second in which nothing happens.
+type weight struct{ heap, stacks, resident, goroutines, busy int64 }
 
 func weigh() weight {
 	runtime.GC()
 	debug.FreeOSMemory()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	return weight{int64(m.HeapAlloc), int64(m.StackInuse), residentBytes(), int64(runtime.NumGoroutine())}
+	return weight{int64(m.HeapAlloc), int64(m.StackInuse), residentBytes(), int64(runtime.NumGoroutine()), 0}
 }
 
 // idleCost is what this process takes of a core while nothing happens, for a second.
@@ -98,29 +104,38 @@ func playPark(ctx context.Context, dir string, runs int, out io.Writer) error {
 	if err := w.warm(ctx); err != nil {
 		return err
 	}
-	before := weigh()
-	stop, err := startProfiles(os.Getenv(childProfiles), fmt.Sprintf("park_%d", runs))
+	grown, err := w.grown(ctx, rolePark, runs, func() error { return w.park(ctx, runs) })
 	if err != nil {
 		return err
 	}
-	if err := w.park(ctx, runs); err != nil {
-		return err
+	fmt.Fprintf(out, saidWeight+"\n", runs, grown.heap, grown.stacks, grown.resident, grown.goroutines, grown.busy)
+	<-ctx.Done()
+	return nil
+}
+
+// grown says what this process holds more once park has parked n of something and nothing moves any more. Its profiles are
+// of that time.
+func (w *world) grown(ctx context.Context, profiles string, n int, park func() error) (weight, error) {
+	before := weigh()
+	stop, err := startProfiles(os.Getenv(childProfiles), fmt.Sprintf("%s_%d", profiles, n))
+	if err != nil {
+		return weight{}, err
 	}
-	if err := w.quiet(ctx, runs); err != nil {
-		return err
+	if err := park(); err != nil {
+		return weight{}, err
+	}
+	if err := w.quiet(ctx, n); err != nil {
+		return weight{}, err
 	}
 	after := weigh()
 	busy, err := idleCost(ctx)
 	if err != nil {
-		return err
+		return weight{}, err
 	}
-	if err := stop(); err != nil {
-		return err
-	}
-	fmt.Fprintf(out, saidWeight+"\n", runs, after.heap-before.heap, after.stacks-before.stacks,
-		after.resident-before.resident, after.goroutines-before.goroutines, busy)
-	<-ctx.Done()
-	return nil
+	return weight{
+		heap: after.heap - before.heap, stacks: after.stacks - before.stacks, resident: after.resident - before.resident,
+		goroutines: after.goroutines - before.goroutines, busy: busy,
+	}, stop()
 }
 
 // warm makes what every process has sooner or later: connections, prepared statements, caches.
@@ -134,11 +149,7 @@ func (w *world) warm(ctx context.Context) error {
 
 // park spawns runs in sessions of runsASession, a few sessions at once.
 func (w *world) park(ctx context.Context, runs int) error {
-	sessions := make(chan int, runs/runsASession+1) // all of them: how many runs each has
-	for left := runs; left > 0; left -= runsASession {
-		sessions <- min(left, runsASession)
-	}
-	close(sessions)
+	sessions := portions(runs, runsASession)
 	_, err := together(sessionsAOnce, func(int) error {
 		for n := range sessions {
 			id, err := w.session(ctx, agent(false))
@@ -152,6 +163,16 @@ func (w *world) park(ctx context.Context, runs int) error {
 		return nil
 	})
 	return err
+}
+
+// portions shares all out, so many each, and the rest to the last. The channel holds all of them and is closed.
+func portions(all, each int) <-chan int {
+	shares := make(chan int, all/each+1)
+	for left := all; left > 0; left -= each {
+		shares <- min(left, each)
+	}
+	close(shares)
+	return shares
 }
 
 // quiet waits until all runs were entered and the store has had nothing to write but a beat for a while.

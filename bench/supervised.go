@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/perdure/perdure/tool"
@@ -78,4 +80,174 @@ func whenStarted(path string) (time.Time, error) {
 func quoted(text string) string {
 	body, _ := json.Marshal(text) // a string always can
 	return string(body)
+}
+
+// treeGrace is what a tree is given to end by itself, which it does not use.
+const treeGrace = 50 * time.Millisecond
+
+// treeLook is how often it is looked whether a tree is there, or gone.
+const treeLook = 500 * time.Microsecond
+
+// stubborn is a command of three processes and their shell, all of which ignore SIGTERM. Each writes its pid to the file that follows.
+const stubborn = `trap '' TERM; member() { trap '' TERM; echo $BASHPID >> "$1"; exec sleep 600; }; all() { echo $BASHPID >> "$1"; member "$1" | member "$1" | member "$1"; }; all `
+
+// stubbornProcesses is how many pids the file has once all are there.
+const stubbornProcesses = 4
+
+// measureTrees measures how long after the wish for its end nothing of a command is left that ignores SIGTERM. The floor is the same
+// command without us: SIGTERM, a timer of the grace, SIGKILL.
+func measureTrees(ctx context.Context, l *lab) error {
+	dir, err := l.folder("trees")
+	if err != nil {
+		return err
+	}
+	bash, err := shell.New(shell.Config{RunsDir: filepath.Join(dir, "runs"), Dir: dir, Env: treeEnv(), Grace: treeGrace})
+	if err != nil {
+		l.report.missing("floor_tree_gone", err)
+		l.report.missing("tree_gone", err)
+		return nil
+	}
+	var next string // where the next command writes; one turn after another, so nobody is beside it
+	starting := &tools{target: "bash", args: func(int) []byte { return []byte(`{"command":` + quoted(stubborn+next) + `}`) }}
+	w, err := l.world(ctx, worldConfig{Tools: starting, More: []tool.Tool{bash}})
+	if err != nil {
+		return err
+	}
+	defer w.close()
+	var bare, ours sample
+	for i := range l.count(100, 2) {
+		if i%2 == 0 {
+			took, err := bareTree(ctx, dir, filepath.Join(dir, "floor_"+strconv.Itoa(i)))
+			if err != nil {
+				return fmt.Errorf("floor: %w", err)
+			}
+			bare = append(bare, took)
+		}
+		next = filepath.Join(dir, "tree_"+strconv.Itoa(i))
+		took, err := w.tree(ctx, next)
+		if err != nil {
+			return err
+		}
+		ours = append(ours, took)
+	}
+	l.report.latencies("floor_tree_gone", bare)
+	l.report.latencies("tree_gone", ours)
+	l.report.ratio("tree_gone", "floor_tree_gone", "p50_us", "floor_p50_ratio")
+	l.report.ratio("tree_gone", "floor_tree_gone", "p99_us", "floor_p99_ratio")
+	l.report.atMost("tree_gone", "p99_us", 100_000)
+	return nil
+}
+
+func treeEnv() []string { return []string{"PATH=/usr/bin:/bin", "LC_ALL=C"} }
+
+// tree runs the command in the background of a new session and cancels it once all of it is there.
+func (w *world) tree(ctx context.Context, pids string) (time.Duration, error) {
+	id, err := w.session(ctx, agent(true))
+	if err != nil {
+		return 0, err
+	}
+	if err := w.turn(ctx, id, order{tool: "spawn", all: 1, step: 1}); err != nil {
+		return 0, err
+	}
+	members, err := treeOf(ctx, pids)
+	if err != nil {
+		return 0, err
+	}
+	tasks, err := w.Tasks(ctx, id)
+	if err != nil || len(tasks) != 1 {
+		return 0, fmt.Errorf("%d tasks, want 1: %w", len(tasks), err)
+	}
+	began := time.Now()
+	if _, err := w.CancelTask(ctx, tasks[0].ID, "bench", "it is measured"); err != nil {
+		return 0, err
+	}
+	if err := gone(ctx, members); err != nil {
+		return 0, err
+	}
+	took := time.Since(began)
+	if _, err := w.WaitTask(ctx, tasks[0].ID); err != nil {
+		return 0, err
+	}
+	return took, nil
+}
+
+// bareTree runs the command as a group of our own and ends it.
+func bareTree(ctx context.Context, dir, pids string) (took time.Duration, err error) {
+	cmd := exec.Command("/bin/bash", "-c", "--", stubborn+pids)
+	cmd.Dir, cmd.Env, cmd.SysProcAttr = dir, treeEnv(), groupOfItsOwn()
+	if err := cmd.Start(); err != nil {
+		return 0, err
+	}
+	defer func() {
+		_ = killGroup(cmd.Process.Pid, syscall.SIGKILL) // also when something went wrong above
+		_ = cmd.Wait()                                  // says that it was killed
+	}()
+	members, err := treeOf(ctx, pids)
+	if err != nil {
+		return 0, err
+	}
+	began := time.Now()
+	if err := killGroup(cmd.Process.Pid, syscall.SIGTERM); err != nil {
+		return 0, err
+	}
+	select {
+	case <-time.After(treeGrace):
+	case <-ctx.Done():
+		return 0, context.Cause(ctx)
+	}
+	if err := killGroup(cmd.Process.Pid, syscall.SIGKILL); err != nil {
+		return 0, err
+	}
+	err = gone(ctx, members)
+	return time.Since(began), err
+}
+
+// treeOf returns the pids of a command once all of it is there and ignores SIGTERM.
+func treeOf(ctx context.Context, path string) (members []int, err error) {
+	err = lookUntil(ctx, "the command did not start", func() (bool, error) {
+		text, err := os.ReadFile(path)
+		if err != nil && !os.IsNotExist(err) {
+			return false, err
+		}
+		lines := strings.Fields(string(text))
+		if len(lines) < stubbornProcesses {
+			return false, nil
+		}
+		for _, line := range lines {
+			pid, err := strconv.Atoi(line)
+			if err != nil {
+				return false, fmt.Errorf("read a pid: %w", err)
+			}
+			members = append(members, pid)
+		}
+		return true, nil
+	})
+	return members, err
+}
+
+// gone returns when none of the processes runs.
+func gone(ctx context.Context, members []int) error {
+	return lookUntil(ctx, "the command did not end", func() (bool, error) {
+		for len(members) > 0 && !runs(members[0]) {
+			members = members[1:]
+		}
+		return len(members) == 0, nil
+	})
+}
+
+// lookUntil looks until it is so, or a minute has passed.
+func lookUntil(ctx context.Context, otherwise string, so func() (bool, error)) error {
+	tick := time.NewTicker(treeLook)
+	defer tick.Stop()
+	for limit := time.Now().Add(time.Minute); time.Now().Before(limit); {
+		if ok, err := so(); ok || err != nil {
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return fmt.Errorf("%s within a minute", otherwise)
 }

@@ -52,3 +52,21 @@ func cpuTime() time.Duration {
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
+
+// groupOfItsOwn lets a process begin a group.
+func groupOfItsOwn() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true}
+}
+
+// killGroup sends a signal to the group that a process began.
+func killGroup(pid int, signal syscall.Signal) error { return syscall.Kill(-pid, signal) }
+
+// runs says whether a process is there and more than a zombie, which only waits for its parent to ask.
+func runs(pid int) bool {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return false
+	}
+	_, behind, found := strings.Cut(string(stat), ") ") // behind the program's name, which here has no brackets
+	return found && !strings.HasPrefix(behind, "Z") && !strings.HasPrefix(behind, "X")
+}

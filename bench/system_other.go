@@ -3,7 +3,9 @@
 package main
 
 import (
+	"errors"
 	"os"
+	"syscall"
 	"time"
 )
 
@@ -18,3 +20,12 @@ func residentBytes() int64 { return 0 }
 
 // cpuTime is the time that this process has spent on the cores; 0: only Linux says.
 func cpuTime() time.Duration { return 0 }
+
+// groupOfItsOwn lets a process begin a group: only Linux measures one.
+func groupOfItsOwn() *syscall.SysProcAttr { return nil }
+
+// killGroup sends a signal to the group that a process began: only Linux measures one.
+func killGroup(int, syscall.Signal) error { return errors.ErrUnsupported }
+
+// runs says whether a process is there: only Linux says.
+func runs(int) bool { return false }

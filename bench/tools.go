@@ -24,7 +24,9 @@ type tools struct {
 	asked   func(moment)            // a run was asked for; nil: nobody listens
 	target  string                  // what spawn starts; empty: park
 	args    func(n int) []byte      // of what spawn starts; nil: its number
-	parked  atomic.Int64            // runs that were entered
+	parked  atomic.Int64            // runs that were entered, and lingering calls
+	release chan struct{}           // lets one lingering call return; nil: they return with their context
+	leaving func(moment)            // a lingering call returns; nil: nobody listens
 }
 
 // moment is when something happened to the run of a number.
@@ -38,7 +40,10 @@ func (t *tools) list() []tool.Tool {
 	spec := func(name string, class perdure.EffectClass) tool.Spec {
 		return tool.Spec{Name: name, Description: "A tool of the benchmarks.", Class: class, SoftBudget: tool.Never}
 	}
+	linger := spec("linger", perdure.Idempotent)
+	linger.SoftBudget = 0 // the engine's
 	return []tool.Tool{
+		tool.New(linger, t.linger),
 		tool.New(spec("noop", perdure.AtMostOnce), t.noop),
 		tool.New(spec("spawn", perdure.Idempotent), t.spawn),
 		tool.NewBackground(spec("park", perdure.Idempotent), t.park),
@@ -80,6 +85,20 @@ func (t *tools) park(ctx context.Context, in counted, _ tool.Env) (counted, erro
 		t.left(moment{n: in.N, at: time.Now()})
 	}
 	return in, context.Cause(ctx)
+}
+
+// linger is a foreground call that waits until it is released or ended, longer than its soft budget.
+func (t *tools) linger(ctx context.Context, in counted, _ tool.Env) (counted, error) {
+	t.parked.Add(1)
+	select {
+	case <-t.release:
+	case <-ctx.Done():
+		return in, context.Cause(ctx)
+	}
+	if t.leaving != nil {
+		t.leaving(moment{n: in.N, at: time.Now()})
+	}
+	return in, nil
 }
 
 // numbered makes the arguments of a tool that is given its number.

@@ -128,7 +128,12 @@ func (w *world) watchedTurn(ctx context.Context, calls int, began func()) (event
 	if err := w.Send(ctx, id, order{tool: "noop", all: calls, step: 1}.message()); err != nil {
 		return 0, err
 	}
-	err = w.store.Watch(ctx, id, before.LastSeq, func(f store.Frame) error {
+	return w.idled(ctx, id, before.LastSeq)
+}
+
+// idled returns when the journal says that the session rests, with the number of its events since.
+func (w *world) idled(ctx context.Context, id perdure.SessionID, after int64) (events int, err error) {
+	err = w.store.Watch(ctx, id, after, func(f store.Frame) error {
 		if f.Event == nil {
 			return nil
 		}

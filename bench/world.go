@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine/local"
@@ -20,9 +21,11 @@ type worldConfig struct {
 	More  []tool.Tool                   // beside them
 	Wrap  func(store.Store) store.Store // between engine and store; nil: nothing
 	Store store.Store                   // instead of SQLite in Dir; nil: that
+	Asked func(perdure.SessionID)       // the model was asked; nil: nobody listens
+	Soft  time.Duration                 // the engine's soft budget, which of the tools only linger takes; 0: the engine's default
 }
 
-// world is a running engine over a store on the disk, with the caps on background runs raised: what is measured is a
+// world is a running engine over a store on the disk, with the caps on background runs and detached calls raised: what is measured is a
 // run, not the waiting for a place.
 type world struct {
 	*local.Engine
@@ -53,8 +56,8 @@ func openWorld(ctx context.Context, cfg worldConfig) (*world, error) {
 		w.store = cfg.Wrap(w.store)
 	}
 	eng, err := local.Open(ctx, local.Config{
-		Store: w.store, Model: orders{done: w.answered}, Tools: tool.NewRegistry(append(w.tools.list(), cfg.More...)...),
-		PerSession: -1, PerProcess: -1, QueueLength: -1, MaxExecutions: -1, NoProgress: -1, Drain: -1,
+		Store: w.store, Model: orders{asked: cfg.Asked, done: w.answered}, Tools: tool.NewRegistry(append(w.tools.list(), cfg.More...)...),
+		PerSession: -1, PerSessionDetached: -1, PerProcess: -1, SoftBudget: cfg.Soft, QueueLength: -1, MaxExecutions: -1, NoProgress: -1, Drain: -1,
 	})
 	if err != nil {
 		return nil, errors.Join(err, w.store.Close())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
@@ -36,21 +37,24 @@ func (e *Engine) ResolveCall(ctx context.Context, key perdure.CallKey, word engi
 }
 
 // AnswerCall records the client's answer to a call that was asked for from it. Invalid, beside what the engine
-// refuses: what the API does not carry, which is all but the result and the error.
+// refuses: what the API does not carry, which is all but a result, or the text of an error of the tool. Read is never
+// the client's to say, and left out.
 func (e *Engine) AnswerCall(ctx context.Context, key perdure.CallKey, by string, result perdure.ToolResult) error {
 	what := "answer call " + key.String()
 	body := struct {
 		Result json.RawMessage `json:"result,omitempty"`
 		Error  string          `json:"error,omitempty"`
 	}{result.Result, result.Error}
-	if result.IsError() {
-		body.Result = nil
-		if body.Error == "" {
-			body.Error = string(result.ErrorKind)
+	result.CallID, result.Read = key.Call, nil
+	carried := perdure.ToolResult{CallID: key.Call, Result: result.Result}
+	if result.Error != "" {
+		carried, body.Result = perdure.Failed(key.Call, perdure.ErrorTool, result.Error), nil
+		if result.ErrorKind == "" && result.Result == nil { // the text alone
+			result.ErrorKind, result.Result = carried.ErrorKind, carried.Result
 		}
 	}
-	if len(result.Images) > 0 || result.ConnectionRequired != "" || result.NeverStarted || len(result.Read) > 0 {
-		return fmt.Errorf("%s: %w result: the API carries a result or an error; leave the rest out", what, perdure.Invalid)
+	if !reflect.DeepEqual(result, carried) {
+		return fmt.Errorf("%s: %w result: the API carries a result, or an error of the tool as perdure.Failed makes it", what, perdure.Invalid)
 	}
 	_, err := e.call(ctx, request{what: what, path: callPath(key) + "/result", body: body, actor: by}, nil)
 	return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"regexp"
 	"slices"
@@ -204,6 +205,36 @@ func TestSendKeepsWhatItCannotCarry(t *testing.T) {
 		}
 		if asked != 0 {
 			t.Errorf("%d requests", asked)
+		}
+	})
+}
+
+// TestAnswerKeepsWhatItCannotCarry: likewise for the result of a call; and what it can carry comes as it was.
+func TestAnswerKeepsWhatItCannotCarry(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var asked []string
+		eng := inBubble(t, remote.Config{}, func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			asked = append(asked, strings.TrimSpace(string(body)))
+			reply(w, 200, "{}")
+		})
+		key, output := perdure.CallKey{Session: sessionID, Call: "c"}, "raw"
+		for _, result := range []perdure.ToolResult{
+			perdure.Refused("c", perdure.ErrorTool, "x"), perdure.Failed("c", perdure.ErrorTimeout, "x"), {Error: "x", NeverStarted: true}, {ErrorKind: perdure.ErrorTool},
+			{Result: []byte("1"), ConnectionRequired: "github"}, {Result: []byte("1"), Images: []perdure.Image{{}}}, {Result: []byte("1"), RawOutput: &output},
+		} {
+			if err := eng.AnswerCall(t.Context(), key, "user", result); !errors.Is(err, perdure.Invalid) {
+				t.Errorf("%+v: got %v, want Invalid", result, err)
+			}
+		}
+		for _, result := range []perdure.ToolResult{{Result: []byte(`{"a":"<b>"}`)}, perdure.Failed("c", perdure.ErrorTool, "x"), {Error: "x", Read: []perdure.TaskID{taskID}}} {
+			if err := eng.AnswerCall(t.Context(), key, "user", result); err != nil {
+				t.Error(err)
+			}
+		}
+		if want := []string{`{"result":{"a":"<b>"}}`, `{"error":"x"}`, `{"error":"x"}`}; !slices.Equal(asked, want) {
+			t.Errorf("asked %q, want %q", asked, want)
 		}
 	})
 }

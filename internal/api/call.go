@@ -1,7 +1,6 @@
 package api
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -55,7 +54,7 @@ type clientAnswer struct {
 	Error  string          `json:"error,omitempty" doc:"Instead of a result: why there is none, for the model to read."`
 }
 
-// of is the answer as the record of a call. It is plain, so that the same answer is the same however it was spaced.
+// of is the answer as the record of a call.
 func (c clientAnswer) of(id perdure.CallID) (perdure.ToolResult, error) {
 	switch {
 	case (len(c.Result) > 0) == (c.Error != ""):
@@ -63,11 +62,7 @@ func (c clientAnswer) of(id perdure.CallID) (perdure.ToolResult, error) {
 	case c.Error != "":
 		return perdure.Failed(id, perdure.ErrorTool, c.Error), nil
 	}
-	var plain bytes.Buffer
-	if err := json.Compact(&plain, c.Result); err != nil {
-		return perdure.ToolResult{}, invalid("/result", "%v", err)
-	}
-	return perdure.ToolResult{CallID: id, Result: plain.Bytes()}, nil
+	return perdure.ToolResult{CallID: id, Result: c.Result}, nil
 }
 
 func (a *API) callOperations() {

@@ -84,7 +84,7 @@ func (r *rig) count() string {
 	received := 0
 	for _, s := range sessions {
 		for _, e := range r.journal("/v1/sessions/" + string(s.ID)) {
-			if strings.Contains(e, `"type":"message.received"`) || strings.Contains(e, `.resolved"`) {
+			if strings.Contains(e, `message.received"`) || strings.Contains(e, `.resolved"`) {
 				received++
 			}
 		}

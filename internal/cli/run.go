@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
@@ -22,18 +23,19 @@ const defaultInstructions = "You are a capable assistant with tools. Use them to
 	"plainly what you did, and what you could not do."
 
 type runCommand struct {
-	Prompt       string   `arg:"" optional:"" help:"What to say; - reads it from stdin. A new session reads stdin without it, too; on a terminal it becomes a conversation."`
-	Model        string   `help:"Which model answers: openai:NAME, anthropic:NAME, or scripted:FILE. The first two read their key from OPENAI_API_KEY and ANTHROPIC_API_KEY." placeholder:"MODEL"`
-	BaseURL      string   `name:"base-url" help:"The server that is asked instead of the provider's own: any that speaks the same protocol, also on this machine." placeholder:"URL"`
-	Workspace    string   `help:"The folder that holds the session's files, and where commands run. Without it the data directory keeps the files." placeholder:"DIR" type:"path"`
-	AllowShell   bool     `help:"Let the agent run commands with bash, in the workspace; without one, in the current folder."`
-	Ask          []string `help:"Ask a person before each call of this tool, as long as this run lasts: perdure approve answers. Can be given several times." placeholder:"TOOL"`
-	Deny         []string `help:"Let no call of this tool run, as long as this run lasts. Can be given several times." placeholder:"TOOL"`
-	Instructions string   `help:"The system prompt of a new session." placeholder:"TEXT"`
-	Session      string   `help:"Go on with this session." placeholder:"ID" xor:"session"`
-	Last         bool     `help:"Go on with the session that was started last." xor:"session"`
-	Bg           bool     `help:"Only hand over the message, print the session's id, and leave."`
-	Output       string   `short:"o" help:"How to print: text, or jsonl for the events." placeholder:"FORM" enum:"text,jsonl" default:"text"`
+	Prompt       string        `arg:"" optional:"" help:"What to say; - reads it from stdin. A new session reads stdin without it, too; on a terminal it becomes a conversation."`
+	Model        string        `help:"Which model answers: openai:NAME, anthropic:NAME, or scripted:FILE. The first two read their key from OPENAI_API_KEY and ANTHROPIC_API_KEY." placeholder:"MODEL"`
+	BaseURL      string        `name:"base-url" help:"The server that is asked instead of the provider's own: any that speaks the same protocol, also on this machine." placeholder:"URL"`
+	Workspace    string        `help:"The folder that holds the session's files, and where commands run. Without it the data directory keeps the files." placeholder:"DIR" type:"path"`
+	AllowShell   bool          `help:"Let the agent run commands with bash, in the workspace; without one, in the current folder."`
+	Ask          []string      `help:"Ask a person before each call of this tool, as long as this run lasts: perdure approve answers. Can be given several times." placeholder:"TOOL"`
+	Deny         []string      `help:"Let no call of this tool run, as long as this run lasts. Can be given several times." placeholder:"TOOL"`
+	SoftBudget   time.Duration `name:"soft-budget" help:"In a new session, how long a call may keep its turn waiting before it goes on in the background, for instance 30s; a negative one means for ever. Default: 10m." placeholder:"DURATION"`
+	Instructions string        `help:"The system prompt of a new session." placeholder:"TEXT"`
+	Session      string        `help:"Go on with this session." placeholder:"ID" xor:"session"`
+	Last         bool          `help:"Go on with the session that was started last." xor:"session"`
+	Bg           bool          `help:"Only hand over the message, print the session's id, and leave."`
+	Output       string        `short:"o" help:"How to print: text, or jsonl for the events." placeholder:"FORM" enum:"text,jsonl" default:"text"`
 }
 
 // Run speaks with an agent.
@@ -110,6 +112,9 @@ func (c *runCommand) agent(ctx context.Context, a *app, eng Engine) (perdure.Age
 	}
 	if c.Instructions != "" {
 		agent.Instructions = c.Instructions
+	}
+	if agent.SoftBudgetMS = c.SoftBudget.Milliseconds(); c.SoftBudget < 0 {
+		agent.SoftBudgetMS = -1
 	}
 	if agent.Metadata[WorkspaceKey], err = c.workspace(); err != nil {
 		return agent, err
