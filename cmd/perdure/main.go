@@ -39,15 +39,22 @@ func run() int {
 	return cli.Main(context.Background(), cli.World{
 		Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Terminal: terminal, Signals: signals, Env: os.Getenv,
 		DataDir: dataDir(), Version: version(),
-		Log:  func(style cli.LogStyle) *slog.Logger { return newLog(os.Stderr, style, terminal.Stderr) },
+		Log: func(style cli.LogStyle) *slog.Logger {
+			return newLog(os.Stderr, style, terminal.Stderr, secretsOf(os.Getenv))
+		},
 		Open: open, Serve: serve, Diagnose: diagnose, Processes: processes,
 		Demo:      demo.Crash{Program: self(), Open: openDemo},
 		DemoChild: runDemoChild,
 	})
 }
 
-// newLog writes for people on a terminal, and JSON otherwise, without what stands under the names of secrets (RD6).
-func newLog(w io.Writer, style cli.LogStyle, terminal bool) *slog.Logger {
+// secretsOf are the secrets that this process was given, which no log may show (RD5, C21).
+func secretsOf(getenv func(string) string) *redact.Set {
+	return redact.NewSet(getenv(openaiKey), getenv(anthropicKey), getenv("PERDURE_TOKEN"))
+}
+
+// newLog writes for people on a terminal, and JSON otherwise, without secrets and what stands under the names of some (RD6).
+func newLog(w io.Writer, style cli.LogStyle, terminal bool, secrets *redact.Set) *slog.Logger {
 	level := slog.LevelWarn
 	if style.Verbose {
 		level = slog.LevelDebug
@@ -56,7 +63,11 @@ func newLog(w io.Writer, style cli.LogStyle, terminal bool) *slog.Logger {
 	if terminal {
 		to = tint.NewTextHandler(w, &tint.Options{Level: level, NoColor: !style.Color})
 	}
-	return slog.New(redact.Logs(to, nil))
+	shown, err := redact.New(redact.Config{Known: secrets})
+	if err != nil { // the bounds are the defaults
+		panic(err)
+	}
+	return slog.New(redact.Logs(to, shown))
 }
 
 // isTerminal reports whether a person is at the other end: a character device that is not the null device.

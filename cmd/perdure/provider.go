@@ -14,6 +14,12 @@ import (
 	"github.com/perdure/perdure/model/openai"
 )
 
+// The variables that hold the providers' keys (C21).
+const (
+	openaiKey    = "OPENAI_API_KEY"
+	anthropicKey = "ANTHROPIC_API_KEY"
+)
+
 // The providers of this build.
 const (
 	providerScripted  = "scripted"
@@ -75,13 +81,13 @@ func (t target) String() string {
 func (t target) open() (model.Model, error) {
 	switch t.provider {
 	case providerOpenAI:
-		key, err := t.key("OPENAI_API_KEY")
+		key, err := t.key(openaiKey)
 		if err != nil {
 			return nil, err
 		}
 		return openai.New(openai.Config{Name: t.name, Key: key, BaseURL: t.base})
 	case providerAnthropic:
-		key, err := t.key("ANTHROPIC_API_KEY")
+		key, err := t.key(anthropicKey)
 		if err != nil {
 			return nil, err
 		}

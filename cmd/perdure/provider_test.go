@@ -3,6 +3,9 @@
 package main
 
 import (
+	"bytes"
+	"encoding/base64"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -10,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/perdure/perdure/internal/cli"
+	"github.com/perdure/perdure/internal/redact"
 	"github.com/perdure/perdure/model"
 	"github.com/perdure/perdure/model/anthropic/anthropictest"
 	"github.com/perdure/perdure/model/openai/openaitest"
@@ -77,5 +82,20 @@ func TestReportOverProviders(t *testing.T) {
 				t.Errorf("without a kill:\n%s\nwith one:\n%s", whole, interrupted)
 			}
 		})
+	}
+}
+
+// TestLogsHideKeys looks for a key in what is logged: under no name, in an error, and in base64 (RD5, C21).
+func TestLogsHideKeys(t *testing.T) {
+	t.Parallel()
+	const key = "sk-a-key-that-nobody-may-see-1234567890"
+	var out bytes.Buffer
+	secrets := secretsOf(func(name string) string { return map[string]string{openaiKey: key}[name] })
+	log := newLog(&out, cli.LogStyle{Verbose: true}, false, secrets)
+
+	log.Error("asked "+key, "error", errors.New("401 for "+key), "sent", base64.StdEncoding.EncodeToString([]byte("Bearer "+key)))
+
+	if text := out.String(); strings.Contains(text, key) || strings.Contains(text, base64.StdEncoding.EncodeToString([]byte("that-nobody-may-see"))) || !strings.Contains(text, redact.Mark) {
+		t.Errorf("logged %s", text)
 	}
 }
