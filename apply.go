@@ -39,6 +39,9 @@ func (s *Session) apply(e Event) error {
 	case TaskCreated:
 		return s.setTask(f.Task)
 	case TaskUpdated:
+		if f.Task.State != TaskAwaitingInput {
+			s.dropQuestions(f.Task.ID)
+		}
 		return s.setTask(f.Task)
 	case TaskDelivered:
 		s.Transcript = append(s.Transcript, f.Message)
@@ -304,6 +307,11 @@ func (s *Session) setTask(task Task) error {
 		s.Ready = slices.DeleteFunc(s.Ready, func(id TaskID) bool { return id == task.ID })
 	}
 	return nil
+}
+
+// dropQuestions forgets what a task asked and nobody has read yet: it does not wait for an answer any more.
+func (s *Session) dropQuestions(id TaskID) {
+	s.Notices = slices.DeleteFunc(s.Notices, func(m Message) bool { return m.Metadata[MetaRequest] != "" && m.Metadata[MetaTask] == string(id) })
 }
 
 // delivered notes what became of results; their pending injection is dropped (DL5).

@@ -357,6 +357,12 @@ type TaskCancelReceipt struct {
 	Receipt CancelReceipt `json:"receipt"`
 }
 
+// The metadata of a notice that puts a question: whose it is, and which. Answered, it is not told any more.
+const (
+	MetaTask    = "task_id"
+	MetaRequest = "request_id"
+)
+
 // TaskMessageSent is a word of a task to its session; the model reads it as Notice.
 type TaskMessageSent struct {
 	Message TaskMessage `json:"message"`

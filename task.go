@@ -216,6 +216,9 @@ func (t Task) FromCall() bool { return t.Origin == OriginDetached || t.Origin ==
 // CancelRequested reports whether somebody asked for the task's end.
 func (t Task) CancelRequested() bool { return !t.CancelRequestedAt.IsZero() }
 
+// Waits reports whether the task waits for somebody's answer. One that is on its way out waits for nobody.
+func (t Task) Waits() bool { return t.State == TaskAwaitingInput && !t.CancelRequested() }
+
 // ArtifactDir is the folder of a background run's files, the same for all attempts (BG11).
 func (t Task) ArtifactDir() string { return "/.background/" + string(t.Run) }
 

@@ -5,6 +5,7 @@ package docs_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"io/fs"
 	"log/slog"
 	"maps"
@@ -111,20 +112,53 @@ func TestReadme(t *testing.T) {
 	}
 }
 
-// TestWriteATool keeps the pieces of the how-to equal to a package that is built and tested.
-func TestWriteATool(t *testing.T) {
+// TestHowTos keeps the pieces of the how-tos equal to packages that are built and tested, and in their order.
+func TestHowTos(t *testing.T) {
 	t.Parallel()
-	code := squeezed(read(t, "examples/ledger/ledger.go") + read(t, "examples/ledger/ledger_test.go"))
-	pieces := blocks(read(t, "docs/how-to/write-a-tool.md"), "go")
-	for _, piece := range pieces {
-		before, after, found := strings.Cut(code, squeezed(piece))
-		if !found {
-			t.Fatalf("examples/ledger has no such piece, or has it elsewhere:\n%s", piece)
+	for page, folder := range map[string]string{"write-a-tool": "ledger", "long-tools": "lanes", "approvals": "lanes", "cancelling": "lanes"} {
+		code := squeezed(read(t, "examples/"+folder+"/"+folder+".go") + read(t, "examples/"+folder+"/"+folder+"_test.go"))
+		pieces := blocks(read(t, "docs/how-to/"+page+".md"), "go")
+		for _, piece := range pieces {
+			before, after, found := strings.Cut(code, squeezed(piece))
+			if !found {
+				t.Errorf("%s.md: examples/%s has no such piece, or has it elsewhere:\n%s", page, folder, piece)
+				continue
+			}
+			code = before + after
 		}
-		code = before + after
+		if len(pieces) == 0 {
+			t.Errorf("%s.md has no code", page)
+		}
 	}
-	if len(pieces) == 0 {
-		t.Error("the page has no code")
+}
+
+// TestRequests wants every request that the pages name or make in the document of the HTTP API.
+func TestRequests(t *testing.T) {
+	t.Parallel()
+	known := operations(t)
+	request := regexp.MustCompile("`(GET|POST) (/v1/[^`?\\s]*)")
+	seen := 0
+	for name, text := range pages(t) {
+		asked := request.FindAllStringSubmatch(prose(text), -1)
+		for _, command := range curls(text) {
+			if path := regexp.MustCompile(`/v1/[^"\s?]*`).FindString(command); path != "" {
+				method := "GET"
+				if strings.Contains(command, " -d ") || strings.Contains(command, " -X POST") {
+					method = "POST"
+				}
+				asked = append(asked, []string{"", method, path})
+			}
+		}
+		for _, one := range asked {
+			seen++
+			path := regexp.MustCompile(`\{[^}]*\}|\$\w+|\b(task|session|appr|call)_\w+`).ReplaceAllString(one[2], "{}")
+			if !slices.Contains(known, one[1]+" "+path) {
+				t.Errorf("%s: openapi.json has no %s %s", name, one[1], one[2])
+			}
+		}
+	}
+	if seen == 0 {
+		t.Error("no request was found")
 	}
 }
 
@@ -224,7 +258,7 @@ func TestGuarantees(t *testing.T) {
 	named := 0
 	for _, name := range []string{"docs/guarantees.md", "docs/architecture.md"} {
 		text := read(t, name)
-		for _, law := range regexp.MustCompile("`[a-z]+/([a-z0-9]+_[a-z0-9_]+)`").FindAllStringSubmatch(text, -1) {
+		for _, law := range regexp.MustCompile("`[a-z]+/([a-z0-9]+_[a-z0-9_]+|[A-Z][A-Za-z0-9]+)`").FindAllStringSubmatch(text, -1) {
 			named++
 			if !strings.Contains(laws, `{"`+law[1]+`",`) {
 				t.Errorf("%s names the law %s, which is not there", name, law[1])
@@ -302,6 +336,37 @@ func blocks(text, language string) []string {
 	var all []string
 	for _, found := range regexp.MustCompile("(?ms)^```"+language+"\n(.*?)\n```").FindAllStringSubmatch(text, -1) {
 		all = append(all, found[1])
+	}
+	return all
+}
+
+// curls returns the commands of a page that ask a server, each with the lines that it goes on in.
+func curls(text string) []string {
+	var all []string
+	for _, block := range []string{strings.Join(blocks(text, "sh"), "\n"), strings.Join(blocks(text, ""), "\n")} {
+		for _, line := range strings.Split(strings.ReplaceAll(block, "\\\n", " "), "\n") {
+			if strings.HasPrefix(line, "curl ") {
+				all = append(all, line)
+			}
+		}
+	}
+	return all
+}
+
+// operations returns what the document of the HTTP API has, with its parameters as {}.
+func operations(t *testing.T) []string {
+	t.Helper()
+	var document struct {
+		Paths map[string]map[string]json.RawMessage `json:"paths"`
+	}
+	if err := json.Unmarshal([]byte(read(t, "docs/reference/openapi.json")), &document); err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for path, methods := range document.Paths {
+		for method := range methods {
+			all = append(all, strings.ToUpper(method)+" "+regexp.MustCompile(`\{[^}]*\}`).ReplaceAllString(path, "{}"))
+		}
 	}
 	return all
 }

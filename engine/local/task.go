@@ -75,7 +75,7 @@ func (e *Engine) WaitTask(ctx context.Context, id perdure.TaskID) (perdure.Task,
 		if task, err = e.Task(ctx, id); err != nil {
 			return err
 		}
-		if task.State.Terminal() || task.State == perdure.TaskAwaitingInput {
+		if task.State.Terminal() || task.Waits() {
 			return errEnded
 		}
 		return nil

@@ -43,7 +43,7 @@ func (e *Engine) ResolveTask(ctx context.Context, id perdure.TaskID, word engine
 // (Config.Outage).
 func (e *Engine) WaitTask(ctx context.Context, id perdure.TaskID) (task perdure.Task, err error) {
 	err = e.poll(ctx, request{what: "wait for " + string(id), path: taskPath(id)}, &task, func(string) bool {
-		return task.State.Terminal() || task.State == perdure.TaskAwaitingInput
+		return task.State.Terminal() || task.Waits()
 	})
 	return task, err
 }

@@ -69,6 +69,8 @@ func laneSentence(e perdure.Event) string {
 		return f.Name + " is the client's to answer: " + redact.Document(f.Args)
 	case perdure.CallReplanned:
 		return f.Call.Name + " was judged anew, with other arguments"
+	case perdure.ContextCompacted:
+		return fmt.Sprintf("the model is shown less: about %d tokens instead of %d", f.After, f.Before)
 	case perdure.ApprovalRequested:
 		return fmt.Sprintf("%s (%s) asks for a yes: %s", f.Approval.Tool, f.Approval.Class, redact.Document(f.Approval.Args))
 	case perdure.ApprovalResolved:

@@ -213,6 +213,7 @@ func TestEverySentence(t *testing.T) {
 		perdure.SessionCreated{Agent: perdure.Agent{Title: "t"}}, perdure.SessionUpdated{Title: "t"}, perdure.SessionActivated{},
 		perdure.SessionAwaits{}, perdure.SessionIdled{}, perdure.OutputStarted{}, perdure.ToolDetached{}, perdure.ToolCallRequested{},
 		perdure.CallReplanned{}, perdure.ApprovalRequested{}, perdure.ApprovalResolved{}, perdure.TaskMessageSent{}, perdure.TaskMessageReceived{},
+		perdure.ContextCompacted{},
 	} {
 		told[f.EventType()] = true
 		if strings.TrimSpace(sentence(perdure.Event{Fact: f})) == "" {

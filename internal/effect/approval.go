@@ -10,6 +10,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/tool"
 )
 
 // approvalOf is the question whether a task may do something.
@@ -39,11 +40,18 @@ func (e *Effects) DecideApproval(ctx context.Context, id perdure.ApprovalID, v p
 		a, err = e.resolveApproval(tx, a, resolved)
 		return err
 	})
+	if a.ID != "" && !refusedWrite(err) {
+		e.decided(ctx, a) // also when the answer of the commit was lost
+	}
 	if err != nil {
 		return a, fmt.Errorf("decide approval %s: %w", id, err)
 	}
-	e.decided(ctx, a)
 	return a, nil
+}
+
+// refusedWrite reports an error after which nothing can have been committed.
+func refusedWrite(err error) bool {
+	return errors.Is(err, perdure.NotFound) || errors.Is(err, perdure.Conflict) || errors.Is(err, perdure.Invalid)
 }
 
 // decided wakes what waited for an approval.
@@ -196,10 +204,13 @@ func (e *Effects) JudgeCall(ctx context.Context, s *perdure.Session, c perdure.J
 }
 
 // AnswerCall records the client's answer to a call that was asked for from it (AP11). The same answer again is accepted.
-// NotFound: no such call. Conflict: it does not wait for the client, or was answered otherwise.
+// NotFound: no such call. Conflict: it does not wait for the client, or was answered otherwise. Invalid: it is no JSON.
 func (e *Effects) AnswerCall(ctx context.Context, key perdure.CallKey, by string, result perdure.ToolResult) error {
-	result.CallID = key.Call
-	err := e.cfg.Store.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
+	result, err := e.clientResult(key, result)
+	if err != nil {
+		return fmt.Errorf("answer call %s: %w", key, err)
+	}
+	err = e.cfg.Store.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
 		s, err := e.Fold(tx, key.Session)
 		if err != nil {
 			return err
@@ -219,11 +230,29 @@ func (e *Effects) AnswerCall(ctx context.Context, key perdure.CallKey, by string
 		stamp(events, tx.Now())
 		return tx.Append(key.Session, events)
 	})
-	if err != nil && !errors.Is(err, perdure.Storage) {
+	if !refusedWrite(err) {
+		e.cfg.Wake(key.Session) // also when the answer of the commit was lost
+	}
+	if err != nil {
 		return fmt.Errorf("answer call %s: %w", key, err)
 	}
-	e.cfg.Wake(key.Session)
-	return err
+	return nil
+}
+
+// clientResult is what counts of a client's answer: what the model reads of it, cut as every result is (TL16). A client says
+// nothing of what our own tools did.
+func (e *Effects) clientResult(key perdure.CallKey, r perdure.ToolResult) (perdure.ToolResult, error) {
+	if r.Error != "" {
+		return e.shorten(key, perdure.Failed(key.Call, perdure.ErrorTool, r.Error)), nil
+	}
+	if len(r.Result) == 0 {
+		r.Result = json.RawMessage("null")
+	}
+	if !json.Valid(r.Result) {
+		return r, fmt.Errorf("%w result: it is no JSON", perdure.Invalid)
+	}
+	record := perdure.ToolResult{CallID: key.Call, Result: r.Result, Images: r.Images}
+	return e.shorten(key, tool.CheckImages(record)), nil
 }
 
 // sameResult reports whether two answers say the same; how their JSON is written does not matter.

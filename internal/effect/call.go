@@ -18,6 +18,8 @@ type CallRun struct {
 	Drive   *Drive
 	Command perdure.RunCall
 	Done    func(Outcome) // called once, from another goroutine; not called when the runtime shuts down
+
+	began time.Time // of an execution after a death: time in which nothing ran does not count; zero: when it was claimed
 }
 
 // StartCall runs a claimed call, or takes it over, and tells its outcome by run.Done (TN10, LG8).
@@ -40,7 +42,7 @@ func (e *Effects) StartCall(ctx context.Context, run CallRun) error {
 		run.Done(e.settled(run, row, tool.Error("Tool definition not found: "+row.Tool)))
 		return nil
 	}
-	return e.execute(run, row, t, row.ClaimedAt, func(ctx context.Context, call tool.Call, env tool.Env) tool.Result {
+	return e.execute(run, row, t, func(ctx context.Context, call tool.Call, env tool.Env) tool.Result {
 		return t.Run(ctx, call, env)
 	})
 }
@@ -58,10 +60,13 @@ func (e *Effects) rowOf(ctx context.Context, run CallRun) (row perdure.Call, err
 	return row, err
 }
 
-// execute carries one execution through the runner to its settlement, as a call or, if it leaves its turn, as a task. Its
-// deadline counts from began.
-func (e *Effects) execute(run CallRun, row perdure.Call, t tool.Tool, began time.Time, how func(context.Context, tool.Call, tool.Env) tool.Result) error {
+// execute carries one execution through the runner to its settlement, as a call or, if it leaves its turn, as a task.
+func (e *Effects) execute(run CallRun, row perdure.Call, t tool.Tool, how func(context.Context, tool.Call, tool.Env) tool.Result) error {
 	spec := t.Spec()
+	began := run.began
+	if began.IsZero() {
+		began = row.ClaimedAt
+	}
 	c := &callRun{e: e, run: run, row: row, call: toolCall(row, deadline(began, spec)), owner: ownerOf(run.Session), name: spec.DisplayName}
 	c.at = callTime(run.Session, row.Key.Call)
 	c.sink = callSink{e: e, work: row.Key.String(), call: c.call, keep: true}
@@ -258,10 +263,11 @@ func (e *Effects) carryOver(ctx context.Context, run CallRun, row perdure.Call, 
 func (e *Effects) proceedCall(ctx context.Context, run CallRun, row perdure.Call, t tool.Tool, how perdure.TakeOver) error {
 	survivor, _ := t.(tool.Survivor)
 	switch how {
-	case perdure.RunAgain, perdure.RunFirst: // time in which nothing ran does not count
-		return e.execute(run, row, t, time.Now(), func(ctx context.Context, call tool.Call, env tool.Env) tool.Result { return t.Run(ctx, call, env) })
+	case perdure.RunAgain, perdure.RunFirst:
+		run.began = time.Now()
+		return e.execute(run, row, t, func(ctx context.Context, call tool.Call, env tool.Env) tool.Result { return t.Run(ctx, call, env) })
 	case perdure.Adopt:
-		return e.execute(run, row, t, row.ClaimedAt, func(ctx context.Context, call tool.Call, env tool.Env) tool.Result {
+		return e.execute(run, row, t, func(ctx context.Context, call tool.Call, env tool.Env) tool.Result {
 			return survivor.Adopt(ctx, call, env, env.Report())
 		})
 	case perdure.AskTool:
@@ -278,7 +284,8 @@ func (e *Effects) proceedCall(ctx context.Context, run CallRun, row perdure.Call
 
 // reconcile asks the tool whether the call happened; if it did not, it runs now, once.
 func (e *Effects) reconcile(run CallRun, row perdure.Call, t tool.Reconciler) error {
-	return e.execute(run, row, t, time.Now(), func(ctx context.Context, call tool.Call, env tool.Env) tool.Result {
+	run.began = time.Now()
+	return e.execute(run, row, t, func(ctx context.Context, call tool.Call, env tool.Env) tool.Result {
 		said, err := t.Reconcile(ctx, call, env)
 		switch {
 		case err == nil && said.Happened:

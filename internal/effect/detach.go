@@ -164,8 +164,10 @@ func (c *callRun) detachIn(tx store.Tx, why string, soft time.Duration) (perdure
 	if _, err := tx.LockSession(key.Session, session.Epoch); err != nil {
 		return perdure.Task{}, err
 	}
-	if err := c.e.mayDetach(tx, key.Session); err != nil {
-		return perdure.Task{}, err
+	if why != perdure.DetachedByAsking { // who waits for a person holds no place (TK15)
+		if err := c.e.mayDetach(tx, key.Session); err != nil {
+			return perdure.Task{}, err
+		}
 	}
 	task := c.e.taskOfCall(callTask{owner: c.owner, row: c.row, at: c.at, secret: session.Secret, name: c.name, origin: perdure.OriginDetached})
 	task.Wake = perdure.Wake(orElse(string(c.run.Command.Call.Wake), string(task.Wake)))
@@ -207,7 +209,8 @@ func (e *Effects) mayDetach(tx store.Reader, session perdure.SessionID) error {
 		detached = max(detached, counts[0].Detached)
 	}
 	_, ofProcess := e.cfg.Runner.Places(session)
-	if e.cfg.PerSessionDetached > 0 && detached >= e.cfg.PerSessionDetached || e.cfg.PerProcess > 0 && ofProcess >= e.cfg.PerProcess {
+	capped := e.cfg.PerSessionDetached > 0 && e.cfg.Overflow != OverflowEvict // there the oldest goes instead (BG17)
+	if capped && detached >= e.cfg.PerSessionDetached || e.cfg.PerProcess > 0 && ofProcess >= e.cfg.PerProcess {
 		return &noPlace{"There is no place in the background: the call stays in the foreground until one is free."}
 	}
 	return nil

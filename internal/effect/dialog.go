@@ -127,6 +127,9 @@ func (e *Effects) notice(task perdure.Task, m perdure.TaskMessage, request strin
 		text = fmt.Sprintf("Background run waits for an answer.\n- task_id: %s\n- tool: %s\n- request_id: %s\n- question: %s", task.ID, task.Tool, request, m.PlainText())
 	}
 	sent.Notice = perdure.Message{ID: NewMessageID(), Role: perdure.RoleNotification, Parts: []perdure.Part{{Type: perdure.PartText, Text: text}}, At: m.CreatedAt}
+	if request != "" {
+		sent.Notice.Metadata = map[string]string{perdure.MetaTask: string(task.ID), perdure.MetaRequest: request}
+	}
 	return sent
 }
 
@@ -304,10 +307,12 @@ func (e *Effects) SendTask(ctx context.Context, id perdure.TaskID, m perdure.Tas
 		m.Task, m.Direction, m.CreatedAt = id, perdure.Inbound, tx.Now()
 		return e.deliverTo(tx, task, m)
 	})
+	if task.ID != "" && !refusedWrite(err) {
+		e.movedOn(ctx, task.ID) // also when the answer of the commit was lost
+	}
 	if err != nil {
 		return "", fmt.Errorf("send to task %s: %w", id, err)
 	}
-	e.movedOn(ctx, task.ID)
 	return m.ID, nil
 }
 

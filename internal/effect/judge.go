@@ -33,9 +33,6 @@ func (e *Effects) judge(ctx context.Context, agent perdure.Agent, t tool.Tool, c
 	if !bytes.Equal(j.args, call.Args) {
 		j.args = call.Args
 	}
-	if agent.DryRun {
-		return j // nobody is asked (AP13)
-	}
 	wanted := append([]perdure.Permission{{Kind: "tool", Target: call.Tool}}, deferred...)
 	if guarded, ok := t.(tool.Guarded); ok {
 		err := e.guarded("permissions", func() error { wanted = append(wanted, guarded.Permissions(call)...); return nil })
@@ -56,7 +53,7 @@ func (e *Effects) judge(ctx context.Context, agent perdure.Agent, t tool.Tool, c
 			r := denial(why)
 			j.refusal, j.permissions = &r, nil
 			return j
-		case base.Careful(decision) == perdure.Ask:
+		case base.Careful(decision) == perdure.Ask && !agent.DryRun: // in a dry run nobody is asked (AP13)
 			p.Reason = orElse(p.Reason, why)
 			j.permissions = append(j.permissions, p)
 		}

@@ -126,7 +126,7 @@ func (p *taskPort) Wait(ctx context.Context, w tool.Wait) ([]perdure.Task, error
 				return nil, false, err
 			}
 			tasks = append(tasks, task)
-			if task.State.Terminal() || task.State == perdure.TaskAwaitingInput {
+			if task.State.Terminal() || task.Waits() {
 				ended++
 			}
 		}

@@ -137,13 +137,11 @@ func (e *Effects) ownIn(tx store.Tx, left claimedTask, how perdure.TakeOver, aga
 		Attempt: left.task.Attempt, IncrementAttempt: true, Worker: e.cfg.Worker, Execution: again,
 		Detail: fmt.Sprintf("re-attached (attempt %d)", left.task.Attempt+1),
 	}
-	if _, runs := startOf(how); runs {
-		if left.task.State == perdure.TaskQueued {
-			u.State = perdure.TaskRunning
-		}
-		if how != perdure.Adopt { // the clock is the attempt's, and time in which nothing ran does not count (RC13)
-			u.DeadlineAt = tx.Now().Add(e.deadlineOf(left.task.Tool))
-		}
+	if left.task.State == perdure.TaskQueued { // whatever was judged: nobody else starts it now
+		u.State = perdure.TaskRunning
+	}
+	if _, runs := startOf(how); runs && how != perdure.Adopt { // the clock is the attempt's: time in which nothing ran does not count (RC13)
+		u.DeadlineAt = tx.Now().Add(e.deadlineOf(left.task.Tool))
 	}
 	change, err := e.updateTask(tx, left.task, u, perdure.TaskReattached{Attempt: left.task.Attempt + 1, How: how})
 	if err == nil && change.Answer != perdure.Updated {

@@ -120,7 +120,7 @@ func answerTo(mode string, longest time.Duration, tasks []perdure.Task) tool.Res
 	for _, t := range tasks {
 		answer.Tasks = append(answer.Tasks, standingOf(shown(t)))
 		result = read(result, t)
-		if t.State.Terminal() || t.State == perdure.TaskAwaitingInput {
+		if t.State.Terminal() || t.Waits() {
 			answer.EndedBy = append(answer.EndedBy, t.ID)
 		}
 	}
