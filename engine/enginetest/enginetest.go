@@ -20,30 +20,58 @@ const patience = 60 * time.Second
 
 // Setup says what an engine under test is made of. Its tools are those of the list below.
 //
-//	echo        pure          answers {"said": text}
-//	note        idempotent    one effect, answers {"noted": text}
-//	charge      at_most_once  one effect, answers {"charged": text}
-//	guarded     at_most_once  one effect, and can reconcile
-//	hold        pure          runs until it is released, or its context ends
-//	hold_note   idempotent    one effect, then as hold
-//	hold_charge at_most_once  one effect, then as hold
-//	fail        pure          tool error "boom"
-//	break       pure          internal error "secret cause"
-//	panic       pure          panics
-//	serial      pure          as echo, concurrency class "one"
-//	stream      pure          background: three lines of output, then {"status":"ok"}
-//	flood       pure          background: more output than a log keeps
-//	bg_hold     idempotent    background: a line of output, then as hold
-//	bg_charge   at_most_once  background: one effect, then as hold
-//	bg_fail     pure          background: a line of output, then tool error "boom"
-//	bg_break    pure          background: internal error "secret cause"
-//	bg_stubborn pure          background: does not end with its context, only when released
+//	echo, serial     pure          answers {"said": text}; serial has the concurrency class "one"
+//	note             idempotent    one effect, answers {"noted": text}
+//	charge           at_most_once  one effect, answers {"charged": text}
+//	needs            at_most_once  requires approval: one effect, answers {"did": text}
+//	reads            pure          answers {"read": text}; wants the permissions path text and host example.org
+//	guarded          at_most_once  one effect, and can reconcile
+//	hold             pure          runs until it is released, or its context ends
+//	hold_note        idempotent    one effect, then as hold
+//	hold_charge      at_most_once  one effect, then as hold
+//	hold_stubborn    pure          does not end with its context, only when released
+//	hold_late        pure          as hold, soft budget 50 ms, deadline 1.5 s
+//	hold_silent      pure          as hold, ends after 50 ms without a sign of life
+//	stream_hold      pure          three lines of output, then as hold, then a fourth
+//	fail             pure          tool error "boom"
+//	break, panic     pure          internal error "secret cause"
+//	client           at_most_once  the client answers it; client_late waits 1.5 s for it
+//	connect          idempotent    needs a connection to github
+//	permit           idempotent    asks for an approval in the middle; one effect if it gets it
+//	ask              idempotent    asks a question, then as hold under the name ask_after; answers {"heard": …}
+//	ask_number       idempotent    as ask, and wants {"n": integer} to hear
+//	ask_once         at_most_once  as ask
+//	ask_late         idempotent    writes a line and asks a question, deadline 1.5 s
+//	ask_twice        idempotent    asks two questions; each time a tool asks, it enters "asks"
+//	inbox            pure          waits for a message and answers {"heard": …}
+//	stream           pure          background: three lines of output, then {"status":"ok"}
+//	flood            pure          background: more output than a log keeps
+//	bg_note, bg_once idempotent, at_most_once  background: one effect
+//	bg_needs         at_most_once  background, requires approval: one effect
+//	bg_hold          idempotent    background: a line of output, then as hold
+//	bg_charge        at_most_once  background: one effect, then as hold
+//	bg_fail          pure          background: a line of output, then tool error "boom"
+//	bg_break         pure          background: internal error "secret cause"
+//	bg_stubborn      pure          background: does not end with its context, only when released
 type Setup struct {
 	Script     string        // of the scripted model, in its own format
+	Agent      perdure.Agent // of the session
 	Reject     bool          // overflow policy reject instead of queue
+	Evict      bool          // overflow policy evict_oldest instead of queue
+	EvictCap   int           // 0: the default
 	PerSession int           // places of a session; 0: the default
+	Detached   int           // calls of a session that left the foreground; 0: the default
 	Grace      time.Duration // 0: the default
 	MaxRuns    int           // executions of a call; 0: the default
+	Beat       time.Duration // of the worker, which closes what has run out of time; 0: so long that no law sees one
+
+	SoftBudget     time.Duration // of tools that name none; 0: the default
+	ApprovalExpiry time.Duration // 0: never
+	Background     []string      // tools that the host routes to the background
+	Ask            []string      // targets of permissions, tools among them, that the host asks a person about
+	Deny           []string      // those that it denies
+	Panics         []string      // those that its policy falls over
+	Hook           string        // what the host's hook does to all but spawn_background: rewrite, restless, block, defer, replace, withhold
 }
 
 // World is the outside of one engine under test, and its store, over all its deaths.
@@ -87,6 +115,8 @@ type law struct {
 func Run(t *testing.T, open Harness) {
 	groups := map[string][]law{
 		"turn": turnLaws(), "task": taskLaws(), "spawn": spawnLaws(), "cancel": cancelLaws(), "crash": crashLaws(), "intent": intentLaws(),
+		"lane": append(laneLaws(), laneCrashLaws()...), "approval": append(approvalLaws(), approvalTaskLaws()...), "client": clientLaws(),
+		"talk": talkLaws(), "delivery": deliveryLaws(), "overflow": overflowLaws(),
 	}
 	for group, laws := range groups {
 		t.Run(group, func(t *testing.T) {
@@ -117,7 +147,9 @@ func begin(t *testing.T, open Harness, setup Setup) *scene {
 	t.Cleanup(cancel)
 	s := &scene{World: open(t, setup), t: t, ctx: ctx}
 	s.eng = s.Start(t)
-	session, err := s.eng.NewSession(ctx, perdure.Agent{Instructions: "You are tested."})
+	agent := setup.Agent
+	agent.Instructions = "You are tested."
+	session, err := s.eng.NewSession(ctx, agent)
 	if err != nil {
 		t.Fatalf("NewSession: %v", err)
 	}

@@ -24,57 +24,10 @@ steps: [{text: x}, {text: they run, repeat: true}]
 
 func spawnLaws() []law {
 	return []law{
-		{"QueueNotReject", overflowQueues},
-		{"OverflowReject", overflowRejects},
 		{"queued_runs_start_after_a_crash", queuedSurvive},
 		{"a_replayed_spawn_is_the_same_run", replayedSpawn},
 		{"refuses_what_cannot_run_in_the_background", refusesTargets},
 		{"the_background_can_be_kept_out", backgroundOff},
-	}
-}
-
-func overflowQueues(t *testing.T, open Harness) { // TestQueueNotReject, BG17
-	s := begin(t, open, Setup{Script: spawnMany(6), PerSession: 5})
-	s.say("go")
-	s.Entered(t, "bg_hold", 5)
-	s.until("sixth run in the queue", func(e perdure.Event) bool {
-		f, ok := e.Fact.(perdure.TaskCreated)
-		return ok && f.Task.State == perdure.TaskQueued
-	})
-	s.Release("bg_hold")
-	s.rest()
-
-	tasks, err := s.eng.Tasks(s.ctx, s.id)
-	if err != nil || len(tasks) != 6 {
-		t.Fatalf("got %d tasks, %v", len(tasks), err)
-	}
-	for _, task := range tasks {
-		if task.State != perdure.TaskSucceeded {
-			t.Errorf("%s is %s", task.DisplayName, task.State)
-		}
-	}
-}
-
-func overflowRejects(t *testing.T, open Harness) { // TestOverflowReject: five run, the sixth is refused
-	s := begin(t, open, Setup{Script: spawnMany(6), PerSession: 5, Reject: true})
-	s.say("go")
-	s.Entered(t, "bg_hold", 5)
-	s.until("refusal", func(e perdure.Event) bool {
-		f, ok := e.Fact.(perdure.ToolCompleted)
-		return ok && f.Result.IsError()
-	})
-	s.Release("bg_hold")
-	s.rest()
-
-	refused := 0
-	for _, f := range facts[perdure.ToolCompleted](s) {
-		if strings.Contains(f.Result.Error, "active background runs per session") {
-			refused++
-		}
-	}
-	tasks, err := s.eng.Tasks(s.ctx, s.id)
-	if err != nil || len(tasks) != 5 || refused != 1 {
-		t.Errorf("%d tasks, %d refused, %v", len(tasks), refused, err)
 	}
 }
 

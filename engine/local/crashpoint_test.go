@@ -3,6 +3,7 @@ package local_test
 import (
 	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -32,55 +33,151 @@ rules:
     text: waiting
 `
 
+// laneScript asks a person, leaves its turn in three ways, and asks in the middle of its work. A person answers.
+const laneScript = `
+rules:
+  - when: {not_called: needs}
+    calls:
+      - {name: needs, args: {text: a}}
+      - {name: ask, args: {}}
+      - {name: hold_note, args: {text: b}}
+      - {name: permit, args: {}}
+      - {name: charge, args: {text: c}}
+steps: [{text: x}, {text: it goes on, repeat: true}]
+`
+
+// scenario is one play of TestCrashPoints.
+type scenario struct {
+	setup   enginetest.Setup
+	effects map[string]perdure.EffectClass // by tool
+	least   int64                          // transactions without a death
+}
+
+func scenarios() map[string]scenario {
+	return map[string]scenario{
+		"calls": {
+			setup:   enginetest.Setup{Script: crashScript, MaxRuns: 5},
+			effects: map[string]perdure.EffectClass{"note": perdure.Idempotent, "bg_note": perdure.Idempotent, "charge": perdure.AtMostOnce, "bg_once": perdure.AtMostOnce},
+			least:   15,
+		},
+		"lanes": {
+			setup:   enginetest.Setup{Script: laneScript, MaxRuns: 5, Background: []string{"charge"}},
+			effects: map[string]perdure.EffectClass{"needs": perdure.AtMostOnce, "hold_note": perdure.Idempotent, "permit": perdure.Idempotent, "charge": perdure.AtMostOnce},
+			least:   20,
+		},
+	}
+}
+
 // TestCrashPoints kills the engine at each of its transactions, before it and after it without telling, and
 // then lets another one finish (R2). Nothing may be lost, doubled or stuck, wherever the cut was.
 func TestCrashPoints(t *testing.T) {
 	t.Parallel()
-	for _, after := range []bool{false, true} {
-		t.Run(fmt.Sprintf("after_%t", after), func(t *testing.T) {
-			t.Parallel()
-			for n := int64(1); ; n++ {
-				if !crashAt(t, death{n: n, after: after}) {
-					if n < 15 {
-						t.Errorf("the scenario has only %d transactions", n-1)
+	for name, p := range scenarios() {
+		for _, after := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s_after_%t", name, after), func(t *testing.T) {
+				t.Parallel()
+				for n := int64(1); ; n++ {
+					if !crashAt(t, p, death{N: n, After: after}) {
+						if n <= p.least {
+							t.Errorf("the scenario has only %d transactions", n-1)
+						}
+						return
 					}
-					return
 				}
-			}
-		})
+			})
+		}
 	}
 }
 
 // crashAt plays the scenario with one death and reports whether it came to that.
-func crashAt(t *testing.T, point death) bool {
+func crashAt(t *testing.T, p scenario, point death) bool {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	st := memory.New(memory.Config{})
-	w := newWorld(t, enginetest.Setup{Script: crashScript, MaxRuns: 5}, func(*testing.T) store.Store { return st }, func(store.Store) {})
+	w := newWorld(t, p.setup, func(*testing.T) store.Store { return st }, func(store.Store) {})
+	w.Release("ask_after")
 	id := seeded(t, ctx, st, w)
 
 	w.point = point
 	mortal := w.Start(t)
+	leave := attend(ctx, w, mortal, id)
 	rest := make(chan error, 1) // one result; nobody may be listening
 	go func() { rest <- mortal.WaitIdle(ctx, id) }()
 	died := false
 	select {
-	case <-w.mortal.expired:
+	case <-w.mortal.Expired:
 		died = true
 	case err := <-rest:
 		if err != nil {
 			t.Fatalf("without a death: %v", err)
 		}
 	}
+	leave()
 	w.Kill(t)
 	eng := w.Start(t)
-	if err := eng.WaitIdle(ctx, id); err != nil {
-		t.Fatalf("%+v: %v", point, err)
+	defer attend(ctx, w, eng, id)()
+	finish := []func() error{
+		func() error { return eng.WaitIdle(ctx, id) },
+		func() error { return eng.Send(ctx, id, perdure.Text("what else?")) }, // brings home what wakes nobody
+		func() error { return eng.WaitIdle(ctx, id) },
 	}
-	checkAftermath(t, aftermath{eng: eng, id: id, world: w, point: point})
+	for _, do := range finish {
+		if err := do(); err != nil {
+			t.Fatalf("%+v: %v; journal:\n%s", point, err, (&rig{eng: eng, id: id}).story())
+		}
+	}
+	checkAftermath(t, aftermath{eng: eng, id: id, world: w, point: point, effects: p.effects})
 	w.Kill(t)
 	return died
+}
+
+// attend is a person who follows a session: approves what is asked, answers questions, and sends hold_note to the
+// background. What an engine that died did not do is asked for again from its successor. It ends with leave.
+func attend(ctx context.Context, w *world, eng engine.Engine, id perdure.SessionID) (leave func()) {
+	ctx, stop := context.WithCancel(ctx)
+	var group sync.WaitGroup
+	group.Go(func() {
+		_ = eng.Follow(ctx, id, 0, func(f engine.Frame) error { // it ends with ctx
+			if f.Event == nil {
+				return nil
+			}
+			switch fact := f.Event.Fact.(type) { // an answer that was given before is refused, and no matter
+			case perdure.ApprovalRequested:
+				_, _ = eng.DecideApproval(ctx, fact.Approval.ID, perdure.Verdict{Approve: true, By: "user"})
+			case perdure.TaskUpdated:
+				if q := fact.Task.InputRequest; q != nil && q.Kind == "question" {
+					_, _ = eng.SendTask(ctx, fact.Task.ID, perdure.TaskMessage{Text: "yes", InReplyTo: q.ID, By: "user"})
+				}
+			case perdure.ToolStarted:
+				if fact.Name == "hold_note" {
+					group.Go(func() { sendAway(ctx, eng, perdure.CallKey{Session: id, Call: fact.CallID}) })
+				}
+			case perdure.TaskCreated:
+				if fact.Task.Tool == "hold_note" {
+					w.Release("hold_note")
+				}
+			}
+			return nil
+		})
+	})
+	return func() { stop(); group.Wait() }
+}
+
+// sendAway detaches a call as soon as it runs.
+func sendAway(ctx context.Context, eng engine.Engine, call perdure.CallKey) {
+	again := time.NewTicker(time.Millisecond)
+	defer again.Stop()
+	for {
+		if _, err := eng.DetachCall(ctx, call, "user"); err == nil {
+			return
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // seeded makes a session with a message in it, without an engine that runs.
@@ -104,6 +201,8 @@ type aftermath struct {
 	id    perdure.SessionID
 	world *world
 	point death
+
+	effects map[string]perdure.EffectClass
 }
 
 func checkAftermath(t *testing.T, a aftermath) {
@@ -114,7 +213,7 @@ func checkAftermath(t *testing.T, a aftermath) {
 		t.Fatal(err)
 	}
 	record := chaos.Record{Journals: []chaos.Journal{{Session: a.id, Events: events}}}
-	for tool, class := range map[string]perdure.EffectClass{"note": perdure.Idempotent, "bg_note": perdure.Idempotent, "charge": perdure.AtMostOnce, "bg_once": perdure.AtMostOnce} {
+	for tool, class := range a.effects {
 		for _, key := range a.world.Effects(tool) {
 			record.Ledger = append(record.Ledger, chaos.Line{Effect: tool, Class: string(class), Key: key})
 		}
@@ -128,6 +227,9 @@ func checkAftermath(t *testing.T, a aftermath) {
 	session, err := a.eng.Session(ctx, a.id)
 	if err != nil || session.Status != perdure.SessionIdle {
 		t.Errorf("%+v: the session is %s, %v", a.point, session.Status, err)
+	}
+	if open, err := a.eng.Approvals(ctx, engine.ApprovalFilter{Session: a.id, State: perdure.ApprovalOpen}); err != nil || len(open) > 0 {
+		t.Errorf("%+v: %d approvals are open, %v", a.point, len(open), err)
 	}
 	checkRows(t, a, events)
 }

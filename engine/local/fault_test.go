@@ -2,9 +2,13 @@ package local_test
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/engine/enginetest"
 )
 
@@ -26,6 +30,124 @@ func TestFaultSpawnAnswerLost(t *testing.T) {
 	r.st.set(judge)
 	r.say("go")
 	r.rest()
+}
+
+// A call that leaves its turn, and the commit of that fails, or its answer is lost: it stays in the foreground and leaves a
+// second later, or it is a task (LN7).
+func TestFaultDetach(t *testing.T) {
+	t.Parallel()
+	for name, what := range map[string]fate{"fails": aborts, "answer_lost": forgets} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, enginetest.Setup{Script: "steps: [{calls: [{name: hold_note, args: {}}]}, {text: on, repeat: true}]", SoftBudget: time.Millisecond})
+			judge, hit := once(what, func(f []perdure.Fact) bool { return has(f, any1[perdure.ToolDetached]) })
+			r.st.set(judge)
+			r.say("go")
+			<-hit
+			r.until(func(f perdure.Fact) bool { _, left := f.(perdure.ToolDetached); return left })
+			r.Release("hold_note")
+			r.rest()
+			if tasks, err := r.eng.Tasks(r.ctx, r.id); err != nil || len(tasks) != 1 || tasks[0].State != perdure.TaskSucceeded || tasks[0].Executions != 1 || len(r.Effects("hold_note")) != 1 {
+				t.Errorf("got %+v, %v; journal: %s", tasks, err, r.story())
+			}
+		})
+	}
+}
+
+// Words from outside whose commit's answer was lost: whoever waited for them goes on all the same.
+func TestFaultAnswersLost(t *testing.T) {
+	t.Parallel()
+	for tool, answered := range map[string]func(perdure.Fact) bool{
+		"needs":  func(f perdure.Fact) bool { _, ok := f.(perdure.ApprovalResolved); return ok },
+		"permit": func(f perdure.Fact) bool { _, ok := f.(perdure.ApprovalResolved); return ok },
+		"ask":    func(f perdure.Fact) bool { _, ok := f.(perdure.TaskMessageReceived); return ok },
+		"client": func(f perdure.Fact) bool { c, ok := f.(perdure.ToolCompleted); return ok && c.Name == "client" },
+	} {
+		for name, dies := range map[string]bool{"live": false, "dead": true} {
+			t.Run(tool+"_"+name, func(t *testing.T) {
+				t.Parallel()
+				r := newRig(t, enginetest.Setup{
+					Agent: perdure.Agent{ClientTools: true}, Script: `
+rules: [{when: {user_contains: hold, not_called: hold}, calls: [{name: hold, args: {}}]}]
+steps: [{calls: [{name: ` + tool + `, args: {}}]}, {text: on, repeat: true}]`,
+				})
+				r.Release("ask_after")
+				r.say("go")
+				asked := r.until(func(f perdure.Fact) bool {
+					u, task := f.(perdure.TaskUpdated)
+					a, approval := f.(perdure.ApprovalRequested)
+					_, client := f.(perdure.ToolCallRequested)
+					return client || approval && a.Approval.Task == "" || task && u.Task.InputRequest != nil
+				})
+				if dies {
+					r.dieAndRecover()
+				}
+				judge, hit := once(forgets, func(f []perdure.Fact) bool { return slices.ContainsFunc(f, answered) })
+				r.st.set(judge)
+				if err := r.answer(asked); err == nil {
+					t.Error("the answer of the commit was not lost")
+				}
+				<-hit
+				r.rest()
+			})
+		}
+	}
+}
+
+// dieAndRecover kills the engine, and returns when another one has taken over all that was left: sessions come last.
+func (r *rig) dieAndRecover() {
+	r.t.Helper()
+	other, err := r.eng.NewSession(r.ctx, perdure.Agent{})
+	if err == nil {
+		err = r.eng.Send(r.ctx, other.ID, perdure.Text("hold"))
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.Entered(r.t, "hold", 1)
+	r.Kill(r.t)
+	r.eng = r.Start(r.t)
+	r.Entered(r.t, "hold", 2)
+}
+
+// until waits for a fact.
+func (r *rig) until(match func(perdure.Fact) bool) (found perdure.Fact) {
+	r.t.Helper()
+	done := errors.New("found")
+	err := r.eng.Follow(r.ctx, r.id, 0, func(f engine.Frame) error {
+		if f.Event != nil && match(f.Event.Fact) {
+			found = f.Event.Fact
+			return done
+		}
+		return nil
+	})
+	if !errors.Is(err, done) {
+		r.t.Fatalf("%v; journal: %s", err, r.story())
+	}
+	return found
+}
+
+// answer says yes to whatever was asked.
+func (r *rig) answer(asked perdure.Fact) error {
+	yes := perdure.Verdict{Approve: true, By: "user"}
+	switch f := asked.(type) {
+	case perdure.ApprovalRequested:
+		_, err := r.eng.DecideApproval(r.ctx, f.Approval.ID, yes)
+		return err
+	case perdure.ToolCallRequested:
+		return r.eng.AnswerCall(r.ctx, perdure.CallKey{Session: r.id, Call: f.CallID}, "user", perdure.ToolResult{Result: []byte("1")})
+	case perdure.TaskUpdated:
+		if f.Task.InputRequest.Kind == "question" {
+			_, err := r.eng.SendTask(r.ctx, f.Task.ID, perdure.TaskMessage{Text: "yes", InReplyTo: f.Task.InputRequest.ID, By: "user"})
+			return err
+		}
+	}
+	open, err := r.eng.Approvals(r.ctx, engine.ApprovalFilter{Session: r.id, State: perdure.ApprovalOpen})
+	if err != nil || len(open) != 1 {
+		return nil
+	}
+	_, err = r.eng.DecideApproval(r.ctx, open[0].ID, yes)
+	return err
 }
 
 // The start of a queued run whose commit's answer was lost.

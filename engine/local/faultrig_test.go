@@ -118,7 +118,7 @@ func newRig(t *testing.T, s enginetest.Setup) *rig {
 	r := &rig{st: st, ctx: ctx, t: t}
 	r.world = newWorld(t, s, func(*testing.T) store.Store { return st }, func(store.Store) {})
 	r.eng = r.Start(t)
-	session, err := r.eng.NewSession(ctx, perdure.Agent{})
+	session, err := r.eng.NewSession(ctx, s.Agent)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/engine/local"
 	"github.com/perdure/perdure/internal/chaos"
+	"github.com/perdure/perdure/internal/enginerig"
 	"github.com/perdure/perdure/model"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/faulty"
@@ -123,7 +124,7 @@ func (s *storm) tools() *tool.Registry {
 // life is one engine of a storm.
 type life struct {
 	eng    *local.Engine
-	mortal *mortal
+	mortal *enginerig.Mortal
 	stop   context.CancelFunc
 	ended  chan error
 }
@@ -145,7 +146,7 @@ func (s *storm) start(point death) *life {
 			return faulty.Fault{Act: []faulty.Act{faulty.Fail, faulty.DoAndTimeout}[s.fdice.IntN(2)]}
 		}})
 	}
-	l := &life{mortal: &mortal{Store: under, count: &count, point: point, expired: make(chan struct{})}, ended: make(chan error, 1)}
+	l := &life{mortal: enginerig.NewMortal(under, &count, point), ended: make(chan error, 1)}
 	eng, err := local.Open(s.t.Context(), local.Config{
 		Store: l.mortal, Model: obedient{}, Tools: s.tools(), PerSession: 2, PerProcess: 5, MaxExecutions: -1, NoProgress: -1,
 		Grace: 20 * time.Millisecond, Drain: -1, Beat: time.Hour, Lease: 4 * time.Hour,
@@ -162,7 +163,7 @@ func (s *storm) start(point death) *life {
 
 func (l *life) end(kill bool) error {
 	if kill {
-		l.mortal.dead.Store(true)
+		l.mortal.Die()
 	}
 	l.stop()
 	return <-l.ended
@@ -251,7 +252,7 @@ func play(t *testing.T, p program) {
 				case <-ctx.Done():
 				}
 				cancel()
-			}(l.mortal.expired)
+			}(l.mortal.Expired)
 			for _, id := range s.ids {
 				_ = l.eng.Send(t.Context(), id, perdure.Text("pure#0"))
 				_ = l.eng.WaitIdle(ctx, id)
@@ -269,7 +270,7 @@ func play(t *testing.T, p program) {
 		if err := l.end(s.dice.IntN(3) > 0); err != nil {
 			t.Logf("seed %d: %v", seed, err)
 		}
-		l = s.start(death{n: int64(s.dice.IntN(60)), after: s.dice.IntN(2) == 0})
+		l = s.start(death{N: int64(s.dice.IntN(60)), After: s.dice.IntN(2) == 0})
 		if n == lives-1 {
 			_ = l.end(true)
 			l = s.start(death{})

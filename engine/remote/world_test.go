@@ -8,11 +8,9 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
@@ -20,16 +18,16 @@ import (
 	"github.com/perdure/perdure/engine/local"
 	"github.com/perdure/perdure/engine/remote"
 	"github.com/perdure/perdure/internal/api"
+	"github.com/perdure/perdure/internal/enginerig"
 	"github.com/perdure/perdure/model/scripted"
-	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/memory"
 	"github.com/perdure/perdure/tool"
-	"github.com/perdure/perdure/tool/background"
 )
 
 // world is the outside of servers over one store, one after another at one address, and of the one client that
 // outlives them all.
 type world struct {
+	*enginerig.Outside
 	setup  enginetest.Setup
 	model  *scripted.Model
 	store  *memory.Store
@@ -39,20 +37,14 @@ type world struct {
 	token  string // over TCP
 	client *remote.Engine
 
-	mortal  *mortal       // of the running server
-	local   *local.Engine // likewise
+	mortal  *enginerig.Mortal // of the running server
+	local   *local.Engine     // likewise
 	api     *api.API
 	server  *http.Server
 	served  chan error         // of the running server; capacity 1
 	stop    context.CancelFunc // of the running engine; nil: none runs
 	ended   chan error         // of the running engine; capacity 1
 	commits atomic.Int64
-
-	mu       sync.Mutex
-	effects  map[string][]string      // guarded by mu; keys by tool
-	entered  map[string]int           // guarded by mu
-	released map[string]chan struct{} // guarded by mu
-	news     chan struct{}            // guarded by mu; closed and replaced when something was entered
 }
 
 // newWorld makes a world behind a Unix socket, or over TCP when there is a token.
@@ -62,19 +54,12 @@ func newWorld(t *testing.T, s enginetest.Setup, token string) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{
-		setup: s, model: m, store: memory.New(memory.Config{}), keys: newKeyTable(), token: token,
-		effects: map[string][]string{}, entered: map[string]int{}, released: map[string]chan struct{}{}, news: make(chan struct{}),
-	}
+	w := &world{Outside: enginerig.NewOutside(), setup: s, model: m, store: memory.New(memory.Config{}), keys: newKeyTable(), token: token}
 	if token == "" {
 		w.socket = shortSocket(t)
 	}
 	t.Cleanup(func() {
-		w.mu.Lock()
-		for name := range w.entered {
-			w.open1(name)
-		}
-		w.mu.Unlock()
+		w.ReleaseAll()
 		w.Kill(t)
 		if w.client != nil {
 			w.client.Close()
@@ -124,16 +109,8 @@ func (w *world) connect(t *testing.T, url string) *remote.Engine {
 func (w *world) start(t *testing.T) {
 	t.Helper()
 	w.shut()
-	w.mortal = &mortal{Store: w.store, count: &w.commits}
-	overflow := local.OverflowQueue
-	if w.setup.Reject {
-		overflow = local.OverflowReject
-	}
-	eng, err := local.Open(t.Context(), local.Config{
-		Store: w.mortal, Model: w.model, Tools: tool.NewRegistry(append(w.tools(), background.Tools(background.Config{})...)...),
-		PerSession: w.setup.PerSession, Overflow: overflow, Grace: w.setup.Grace, MaxExecutions: w.setup.MaxRuns,
-		Drain: -1, Beat: time.Hour, Lease: 4 * time.Hour,
-	})
+	w.mortal = enginerig.NewMortal(w.store, &w.commits, enginerig.Death{})
+	eng, err := local.Open(t.Context(), enginerig.Config(w.setup, w.mortal, w.model, w.Tools(w.talker())))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +150,7 @@ func (w *world) listen(t *testing.T) net.Listener {
 func (w *world) Kill(t *testing.T) {
 	t.Helper()
 	if w.mortal != nil {
-		w.mortal.dead.Store(true)
+		w.mortal.Die()
 	}
 	w.shut()
 	if w.stop != nil {
@@ -203,100 +180,19 @@ func (w *world) shut() {
 	w.server = nil
 }
 
-// Effects returns the keys of a tool's effects.
-func (w *world) Effects(name string) []string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return slices.Clone(w.effects[name])
-}
-
-// Entered waits until a tool was entered n times.
-func (w *world) Entered(t *testing.T, name string, n int) {
-	t.Helper()
-	limit := time.After(30 * time.Second)
-	for {
-		w.mu.Lock()
-		got, news := w.entered[name], w.news
-		w.mu.Unlock()
-		if got >= n {
-			return
-		}
-		select {
-		case <-news:
-		case <-limit:
-			t.Fatalf("%s was entered %d times, want %d", name, got, n)
-		}
-	}
-}
-
-// Release lets a tool end.
-func (w *world) Release(name string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.open1(name)
-}
-
-// open1 is called with mu held.
-func (w *world) open1(name string) {
-	select {
-	case <-w.gate(name):
-	default:
-		close(w.gate(name))
-	}
-}
-
-// gate is called with mu held.
-func (w *world) gate(name string) chan struct{} {
-	if w.released[name] == nil {
-		w.released[name] = make(chan struct{})
-	}
-	return w.released[name]
-}
-
 // Commits counts transactions.
 func (w *world) Commits() int { return int(w.commits.Load()) }
 
-// effect records one effect.
-func (w *world) effect(name, key string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.effects[name] = append(w.effects[name], key)
-}
-
-// hold waits until the tool is released or ctx ends.
-func (w *world) hold(ctx context.Context, name string) error {
-	w.mu.Lock()
-	gate := w.gate(name)
-	w.entered[name]++
-	close(w.news)
-	w.news = make(chan struct{})
-	w.mu.Unlock()
-	select {
-	case <-gate:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
+// talker is a tool that says much.
+func (w *world) talker() tool.Tool {
+	type answer struct {
+		Status string `json:"status"`
 	}
-}
-
-// mortal is a store that a dead engine cannot reach any more.
-type mortal struct {
-	store.Store
-	dead  atomic.Bool
-	count *atomic.Int64
-}
-
-// InTx refuses the dead, also when they died while they waited for their turn.
-func (m *mortal) InTx(ctx context.Context, fn func(store.Tx) error) error {
-	if m.dead.Load() {
-		return perdure.Unavailable
-	}
-	m.count.Add(1)
-	return m.Store.InTx(ctx, func(tx store.Tx) error {
-		if m.dead.Load() {
-			return perdure.Unavailable
+	return tool.NewBackground(enginerig.Spec("bg_talk", perdure.Idempotent), func(ctx context.Context, _ struct{}, env tool.Env) (answer, error) {
+		for _, line := range talk(env.Call.Execution) {
+			_ = env.Sink.Output("stdout", line)
 		}
-		return fn(tx)
+		return answer{"ok"}, w.Hold(ctx, "bg_talk")
 	})
 }
 

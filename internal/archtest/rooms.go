@@ -83,6 +83,7 @@ func rooms() []room {
 		{"internal/ui", ". engine"},
 		{"internal/chaos", ". engine"},
 		{"internal/config", ". engine"},
+		{"internal/enginerig", ". engine engine/enginetest engine/local dispatch model store tool tool/background"}, // for tests
 		{"internal/archtest", ""},
 
 		{"cmd/*", anything},

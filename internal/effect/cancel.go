@@ -34,7 +34,7 @@ func (e *Effects) CancelTask(ctx context.Context, id perdure.TaskID, wish Cancel
 	e.starting.cancel(id) // first: work that begins right now sees it, and work that has begun is found
 	if e.cancelWork(id, perdure.CauseCanceled) {
 		receipt.SignalledAt = task.UpdatedAt
-	} else if task.State == perdure.TaskAwaitingInput { // its process died while it asked
+	} else if task.State == perdure.TaskAwaitingInput || task.State == perdure.TaskQueued && e.leftWhileAsking(task) { // its process died while it asked
 		if err := e.takeOverTask(ctx, task); err != nil {
 			e.cfg.Log.Error("a task that is canceled was not taken over", "task", id, "error", err)
 		}
@@ -63,7 +63,8 @@ func (e *Effects) workOf(id perdure.TaskID) string {
 func (e *Effects) requestCancel(tx store.Tx, task perdure.Task, wish CancelWish) (perdure.Task, error) {
 	u := perdure.TaskUpdate{Attempt: task.Attempt, Cancel: &perdure.CancelRequest{At: tx.Now(), By: wish.By, Why: wish.Why}}
 	facts := []perdure.Fact{perdure.TaskCancelRequested{By: wish.By, Why: wish.Why}}
-	notBegun := task.State == perdure.TaskQueued && !e.cfg.Runner.Running(e.workOf(task.ID)) || task.State == perdure.TaskAwaitingInput && task.Executions == 0
+	queued := task.State == perdure.TaskQueued && !e.cfg.Runner.Running(e.workOf(task.ID)) && !e.leftWhileAsking(task)
+	notBegun := queued || task.State == perdure.TaskAwaitingInput && task.Executions == 0
 	if notBegun {
 		u.State, u.Summary, u.Detail = perdure.TaskCanceled, "Canceled by request.", "canceled"
 		facts = append(facts, perdure.TaskCancelReceipt{Receipt: perdure.CancelReceipt{RequestedAt: tx.Now(), SignalledAt: tx.Now(), DeadAt: tx.Now()}})

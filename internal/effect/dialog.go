@@ -113,6 +113,7 @@ func (e *Effects) put(ctx context.Context, task perdure.Task, q tool.Question, n
 		}
 		return tx.AddTaskMessage(said)
 	})
+	e.cfg.Wake(task.Session) // the question may start a turn (DL7)
 	return asked, err
 }
 
@@ -221,6 +222,7 @@ func (d *dialog) Tell(ctx context.Context, m perdure.TaskMessage) error {
 		}
 		return tx.AddTaskMessage(m)
 	})
+	d.e.cfg.Wake(task.Session)
 	if err != nil {
 		return fmt.Errorf("tell: %w", err)
 	}

@@ -1,0 +1,227 @@
+package enginetest
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine"
+)
+
+// leaving is an agent that calls a tool, says something, and speaks again when something came home.
+func leaving(calls ...string) string {
+	return `
+rules:
+  - when: {last_role: notification}
+    text: "home: {{note}}"
+steps:
+  - calls: [` + strings.Join(calls, ", ") + `]
+  - text: it goes on
+    repeat: true
+`
+}
+
+// ask writes a call of a script.
+func ask(tool, args string) string { return "{name: " + tool + ", args: " + args + "}" }
+
+// nth waits for the nth fact of one type that matches, from 1.
+func nth[F perdure.Fact](s *scene, n int, match func(F) bool) F {
+	s.t.Helper()
+	var found F
+	s.until(fmt.Sprintf("%d. %T", n, found), func(e perdure.Event) bool {
+		f, ok := e.Fact.(F)
+		if !ok || match != nil && !match(f) {
+			return false
+		}
+		found = f
+		n--
+		return n == 0
+	})
+	return found
+}
+
+// left waits until a call has left its turn.
+func (s *scene) left() perdure.ToolDetached {
+	s.t.Helper()
+	return nth[perdure.ToolDetached](s, 1, nil)
+}
+
+// called waits for the start of a tool's only call, and returns its key.
+func (s *scene) called(tool string) perdure.CallKey {
+	s.t.Helper()
+	f := nth(s, 1, func(f perdure.ToolStarted) bool { return f.Name == tool })
+	return perdure.CallKey{Session: s.id, Call: f.CallID}
+}
+
+// detach lets a tool's only call leave its turn.
+func (s *scene) detach(tool string) perdure.Task {
+	s.t.Helper()
+	s.Entered(s.t, tool, 1)
+	task, err := s.eng.DetachCall(s.ctx, s.called(tool), "user")
+	if err != nil {
+		s.t.Fatalf("DetachCall: %v; journal:\n%s", err, s.story())
+	}
+	return task
+}
+
+// turnEnds waits for the end of the nth turn.
+func (s *scene) turnEnds(n int) {
+	s.t.Helper()
+	nth[perdure.SessionIdled](s, n, nil)
+}
+
+// asked waits for the nth question to a person, and returns the approval.
+func (s *scene) asked(n int) perdure.Approval {
+	s.t.Helper()
+	return nth[perdure.ApprovalRequested](s, n, nil).Approval
+}
+
+// open returns the approvals that are open.
+func (s *scene) open() []perdure.Approval {
+	s.t.Helper()
+	list, err := s.eng.Approvals(s.ctx, engine.ApprovalFilter{Session: s.id, State: perdure.ApprovalOpen})
+	if err != nil {
+		s.t.Fatalf("Approvals: %v", err)
+	}
+	return list
+}
+
+// decide answers an approval.
+func (s *scene) decide(id perdure.ApprovalID, v perdure.Verdict) perdure.Approval {
+	s.t.Helper()
+	v.By = "user"
+	a, err := s.eng.DecideApproval(s.ctx, id, v)
+	if err != nil {
+		s.t.Fatalf("DecideApproval: %v; journal:\n%s", err, s.story())
+	}
+	return a
+}
+
+// approval reads an approval.
+func (s *scene) approval(id perdure.ApprovalID) perdure.Approval {
+	s.t.Helper()
+	a, err := s.eng.Approval(s.ctx, id)
+	if err != nil {
+		s.t.Fatalf("Approval: %v", err)
+	}
+	return a
+}
+
+// ended waits until a task has ended, and returns it.
+func (s *scene) ended(id perdure.TaskID) perdure.Task {
+	s.t.Helper()
+	f := nth(s, 1, func(f perdure.TaskUpdated) bool { return f.Task.ID == id && f.Task.State.Terminal() })
+	return f.Task
+}
+
+// question waits for the nth question of tasks, and returns the task.
+func (s *scene) question(n int) perdure.Task {
+	s.t.Helper()
+	f := nth(s, n, func(f perdure.TaskUpdated) bool { return f.Task.State == perdure.TaskAwaitingInput })
+	return f.Task
+}
+
+// answer answers the question of a task.
+func (s *scene) answer(task perdure.Task, text string) error {
+	_, err := s.eng.SendTask(s.ctx, task.ID, perdure.TaskMessage{Text: text, InReplyTo: task.InputRequest.ID, By: "user"})
+	return err
+}
+
+// interrupt interrupts the turn.
+func (s *scene) interrupt() {
+	s.t.Helper()
+	if err := s.eng.Interrupt(s.ctx, s.id, "user", "enough"); err != nil {
+		s.t.Fatalf("Interrupt: %v", err)
+	}
+	nth[perdure.TurnCanceled](s, 1, nil)
+}
+
+// cancel cancels a task.
+func (s *scene) cancel(id perdure.TaskID) perdure.CancelReceipt {
+	s.t.Helper()
+	receipt, err := s.eng.CancelTask(s.ctx, id, "user", "enough")
+	if err != nil {
+		s.t.Fatalf("CancelTask: %v", err)
+	}
+	return receipt
+}
+
+// tasks returns the tasks of the session.
+func (s *scene) tasks() []perdure.Task {
+	s.t.Helper()
+	tasks, err := s.eng.Tasks(s.ctx, s.id)
+	if err != nil {
+		s.t.Fatalf("Tasks: %v", err)
+	}
+	return tasks
+}
+
+// ledger returns the calls of the session.
+func (s *scene) ledger() []perdure.Call {
+	s.t.Helper()
+	calls, err := s.eng.Calls(s.ctx, s.id)
+	if err != nil {
+		s.t.Fatalf("Calls: %v", err)
+	}
+	return calls
+}
+
+// results returns the results in the transcript, in its order, and checks that each call has one (TN16).
+func (s *scene) results() []string {
+	s.t.Helper()
+	var results []string
+	seen := map[perdure.CallID]int{}
+	for _, m := range s.fold().Transcript {
+		for _, call := range m.Calls() {
+			seen[call.ID]++
+		}
+		for _, p := range m.Parts {
+			if p.Result != nil {
+				seen[p.Result.CallID]--
+				results = append(results, string(p.Result.Result))
+			}
+		}
+	}
+	for id, n := range seen {
+		if n != 0 {
+			s.t.Errorf("call %s and its results do not match: %d; journal:\n%s", id, n, s.story())
+		}
+	}
+	return results
+}
+
+// turns counts the turns that began.
+func (s *scene) turns() int { return len(facts[perdure.TurnStarted](s)) }
+
+// deliveries counts the notifications of ended tasks.
+func (s *scene) deliveries() int { return len(facts[perdure.TaskDelivered](s)) }
+
+// came waits until the one task has ended and everything rests, and checks that it came home once.
+func (s *scene) came(want perdure.TaskState) perdure.Task {
+	s.t.Helper()
+	s.rest()
+	s.results()
+	task := s.onlyTask()
+	if task.State != want || s.deliveries() != 1 || task.Delivered != perdure.DeliveredInjected {
+		s.t.Errorf("the task is %s, delivered %s, %d times; want %s and once; journal:\n%s", task.State, task.Delivered, s.deliveries(), want, s.story())
+	}
+	return task
+}
+
+// placeholder is what a call that left its turn is answered with (LN6). how is the part that says why.
+func placeholder(task perdure.Task, how, message string) string {
+	deadline, _ := json.Marshal(task.DeadlineAt) // a moment of this year
+	return fmt.Sprintf(`{"type":"background","tool":%q,%s,"background_id":%q,"task_id":%q,"message":%q,"deadline_at":%s}`,
+		task.Tool, how, task.ID, task.ID, message, deadline)
+}
+
+// The placeholders' messages.
+const (
+	textBudget = "Still running after 0.03s — use check_background_tool to wait longer or cancel."
+	textRouted = "Running in the background — use check_background_tool to wait or cancel."
+)
+
+// soon is a soft budget that is over before a law looks.
+const soon = 30 * time.Millisecond

@@ -1,0 +1,99 @@
+package enginerig
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/dispatch"
+	"github.com/perdure/perdure/engine/enginetest"
+	"github.com/perdure/perdure/engine/local"
+	"github.com/perdure/perdure/model"
+	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/tool"
+)
+
+// Config is an engine over a store as a setup wants it. Its worker beats so seldom that no test sees it.
+func Config(s enginetest.Setup, st store.Store, m model.Model, tools *tool.Registry) local.Config {
+	cfg := local.Config{
+		Store: st, Model: m, Tools: tools, PerSession: s.PerSession, Grace: s.Grace, MaxExecutions: s.MaxRuns,
+		SoftBudget: s.SoftBudget, PerSessionDetached: s.Detached, EvictCap: s.EvictCap, ApprovalExpiry: s.ApprovalExpiry,
+		Drain: -1, Beat: time.Hour, Lease: 4 * time.Hour, DeferAbove: -1,
+	}
+	if s.Beat > 0 {
+		cfg.Beat = s.Beat
+	}
+	switch {
+	case s.Reject:
+		cfg.Overflow = local.OverflowReject
+	case s.Evict:
+		cfg.Overflow = local.OverflowEvict
+	}
+	h := host(s)
+	cfg.Route, cfg.Permit = h.route, h.permit
+	if s.Hook != "" {
+		cfg.Hooks = []tool.Hook{h}
+	}
+	return cfg
+}
+
+// host is the host's policies and hook, as a setup names them.
+type host enginetest.Setup
+
+// route sends the named tools to the background.
+func (h host) route(call tool.Call) dispatch.Route {
+	if slices.Contains(h.Background, call.Tool) {
+		return dispatch.InBackground()
+	}
+	return dispatch.Route{}
+}
+
+// permit asks about the named targets, denies others, and falls over for a third kind.
+func (h host) permit(_ context.Context, _ tool.Call, p perdure.Permission) (perdure.Decision, string, error) {
+	switch {
+	case slices.Contains(h.Panics, p.Target):
+		panic("secret cause")
+	case slices.Contains(h.Deny, p.Target):
+		return perdure.Deny, "not " + p.Target, nil
+	case slices.Contains(h.Ask, p.Target):
+		return perdure.Ask, "look at " + p.Target, nil
+	}
+	return perdure.Undecided, "", nil
+}
+
+// BeforeTool implements tool.Hook.
+func (h host) BeforeTool(_ context.Context, call tool.Call) (said tool.Before, err error) {
+	switch h.Hook {
+	case "rewrite":
+		said.Args = json.RawMessage(`{"text":"rewritten"}`)
+	case "restless":
+		var in words
+		err = perdure.DecodeJSON(call.Args, &in)
+		said.Args = json.RawMessage(`{"text":"` + in.Text + `x"}`)
+	case "block":
+		said.Block = "no such thing today"
+	case "defer":
+		said.Permissions = []perdure.Permission{{Kind: "hook", Target: "deferred"}}
+	}
+	if len(call.Args) == 0 || call.Tool == "spawn_background" { // its target passes as itself
+		return tool.Before{}, err
+	}
+	return said, err
+}
+
+// AfterTool implements tool.Hook.
+func (h host) AfterTool(_ context.Context, call tool.Call, _ tool.Result) (said tool.After, err error) {
+	if call.Tool == "spawn_background" {
+		return said, nil
+	}
+	switch h.Hook {
+	case "replace":
+		r := tool.Success(answer{"said": "something else"})
+		said.Result = &r
+	case "withhold":
+		said.WithholdLog = true
+	}
+	return said, nil
+}

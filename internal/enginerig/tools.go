@@ -1,0 +1,162 @@
+package enginerig
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/tool"
+	"github.com/perdure/perdure/tool/background"
+)
+
+// words is what most of the tools are given.
+type words struct {
+	Text string `json:"text,omitempty"`
+}
+
+type answer = map[string]string
+
+// work is what a tool does.
+type work = func(context.Context, words, tool.Env) (answer, error)
+
+var errSecret = errors.New("secret cause")
+
+// Tools are the tools that enginetest's Setup names, with the background set, and more of a test's own.
+func (o *Outside) Tools(more ...tool.Tool) *tool.Registry {
+	all := append(background.Tools(background.Config{}), o.foreground()...)
+	all = append(append(all, o.background()...), o.talkers()...)
+	return tool.NewRegistry(append(all, more...)...)
+}
+
+// Spec is what a tool says of itself.
+func Spec(name string, class perdure.EffectClass) tool.Spec {
+	return tool.Spec{Name: name, Description: "A fixture.", Class: class}
+}
+
+// held is work that waits for its release.
+func (o *Outside) held(name string, effect bool) work {
+	return func(ctx context.Context, in words, env tool.Env) (answer, error) {
+		if effect {
+			o.Effect(name, env.Call.Key)
+		}
+		return answer{"held": in.Text}, o.Hold(ctx, name)
+	}
+}
+
+// done is work that has one effect.
+func (o *Outside) done(name, verb string) work {
+	return func(_ context.Context, in words, env tool.Env) (answer, error) {
+		o.Effect(name, env.Call.Key)
+		return answer{verb: in.Text}, nil
+	}
+}
+
+// foreground makes the tools that answer in the turn.
+func (o *Outside) foreground() []tool.Tool {
+	say := func(_ context.Context, in words, _ tool.Env) (answer, error) { return answer{"said": in.Text}, nil }
+	serial, client, needs := Spec("serial", perdure.Pure), Spec("client", perdure.AtMostOnce), Spec("needs", perdure.AtMostOnce)
+	serial.Concurrency = "one"
+	client.Policy, needs.Policy = tool.PolicyClientSide, tool.PolicyRequiresApproval
+	return append([]tool.Tool{
+		tool.New(Spec("echo", perdure.Pure), say),
+		tool.New(serial, say),
+		tool.New(Spec("note", perdure.Idempotent), o.done("note", "noted")),
+		tool.New(Spec("charge", perdure.AtMostOnce), o.done("charge", "charged")),
+		tool.New(needs, o.done("needs", "did")),
+		tool.New(client, func(context.Context, words, tool.Env) (answer, error) { return nil, errSecret }),
+		tool.New(Spec("hold", perdure.Pure), o.held("hold", false)),
+		tool.New(Spec("hold_note", perdure.Idempotent), o.held("hold_note", true)),
+		tool.New(Spec("hold_charge", perdure.AtMostOnce), o.held("hold_charge", true)),
+		tool.New(Spec("hold_stubborn", perdure.Pure), func(ctx context.Context, in words, _ tool.Env) (answer, error) {
+			return answer{"held": in.Text}, o.Hold(context.WithoutCancel(ctx), "hold_stubborn")
+		}),
+		tool.New(Spec("fail", perdure.Pure), func(context.Context, words, tool.Env) (answer, error) { return nil, tool.Errorf("boom") }),
+		tool.New(Spec("break", perdure.Pure), func(context.Context, words, tool.Env) (answer, error) { return nil, errSecret }),
+		tool.New(Spec("panic", perdure.Pure), func(context.Context, words, tool.Env) (answer, error) { panic("secret cause") }),
+		tool.New(Spec("read_log", perdure.Pure), readLog),
+		&guarded{o: o, Tool: tool.New(Spec("guarded", perdure.AtMostOnce), o.held("guarded", true))},
+	}, o.timed()...)
+}
+
+// timed makes the tools with clocks of their own.
+func (o *Outside) timed() []tool.Tool {
+	late, silent, clientLate := Spec("hold_late", perdure.Pure), Spec("hold_silent", perdure.Pure), Spec("client_late", perdure.AtMostOnce)
+	late.Deadline, late.SoftBudget = shortDeadline, shortBudget
+	silent.Stall = shortBudget
+	clientLate.Policy, clientLate.Deadline, clientLate.SoftBudget = tool.PolicyClientSide, shortDeadline, tool.Never
+	return []tool.Tool{
+		tool.New(late, o.held("hold_late", false)),
+		tool.New(silent, o.held("hold_silent", false)),
+		tool.New(clientLate, func(context.Context, words, tool.Env) (answer, error) { return nil, errSecret }),
+		&connects{tool.New(Spec("connect", perdure.Idempotent), func(context.Context, words, tool.Env) (answer, error) { return nil, nil })},
+		&pathed{Tool: tool.New(Spec("reads", perdure.Pure), func(_ context.Context, in words, _ tool.Env) (answer, error) { return answer{"read": in.Text}, nil })},
+		tool.New(Spec("stream_hold", perdure.Pure), func(ctx context.Context, _ words, env tool.Env) (answer, error) {
+			for _, line := range []string{"one\n", "two\n", "three\n"} {
+				_ = env.Sink.Output("stdout", []byte(line))
+			}
+			err := o.Hold(ctx, "stream_hold")
+			_ = env.Sink.Output("stdout", []byte("four\n"))
+			return answer{"status": "ok"}, err
+		}),
+	}
+}
+
+// background makes the tools that can be the target of a spawn.
+func (o *Outside) background() []tool.Tool {
+	held := func(name string, effect bool) work {
+		return func(ctx context.Context, _ words, env tool.Env) (answer, error) {
+			_ = env.Sink.Output("stdout", []byte("working\n"))
+			if effect {
+				o.Effect(name, env.Call.Key)
+			}
+			return answer{"status": "ok"}, o.Hold(ctx, name)
+		}
+	}
+	once := func(name string) work {
+		return func(_ context.Context, _ words, env tool.Env) (answer, error) {
+			o.Effect(name, env.Call.Key)
+			return answer{"status": "ok"}, nil
+		}
+	}
+	print := func(lines ...string) work {
+		return func(_ context.Context, _ words, env tool.Env) (answer, error) {
+			for _, line := range lines {
+				_ = env.Sink.Output("stdout", []byte(line))
+			}
+			return answer{"status": "ok"}, nil
+		}
+	}
+	needs := Spec("bg_needs", perdure.AtMostOnce)
+	needs.Policy = tool.PolicyRequiresApproval
+	flood := strings.Repeat("x", 100_000)
+	return []tool.Tool{
+		tool.NewBackground(Spec("stream", perdure.Pure), print("one\n", "two\n", "three\n")),
+		tool.NewBackground(Spec("flood", perdure.Pure), print(flood, flood, flood, flood, flood)),
+		tool.NewBackground(Spec("bg_fail", perdure.Pure), func(_ context.Context, _ words, env tool.Env) (answer, error) {
+			_ = env.Sink.Output("stderr", []byte("background failed\n"))
+			return nil, tool.Errorf("boom")
+		}),
+		tool.NewBackground(Spec("bg_break", perdure.Pure), func(context.Context, words, tool.Env) (answer, error) { return nil, errSecret }),
+		tool.NewBackground(Spec("bg_note", perdure.Idempotent), once("bg_note")),
+		tool.NewBackground(Spec("bg_once", perdure.AtMostOnce), once("bg_once")),
+		tool.NewBackground(needs, once("bg_needs")),
+		tool.NewBackground(Spec("bg_hold", perdure.Idempotent), held("bg_hold", false)),
+		tool.NewBackground(Spec("bg_charge", perdure.AtMostOnce), held("bg_charge", true)),
+		tool.NewBackground(Spec("bg_stubborn", perdure.Pure), func(ctx context.Context, _ words, _ tool.Env) (answer, error) {
+			return answer{"status": "ok"}, o.Hold(context.WithoutCancel(ctx), "bg_stubborn")
+		}),
+	}
+}
+
+// readLog tells the length and the end of a file.
+func readLog(ctx context.Context, in struct {
+	Path string `json:"path"`
+}, env tool.Env) (map[string]any, error) {
+	file, err := env.Files.Read(ctx, in.Path)
+	if err != nil {
+		return nil, err
+	}
+	text := string(file.Content)
+	return map[string]any{"chars": len(text), "end": text[max(len(text)-100, 0):]}, nil
+}
