@@ -1,6 +1,6 @@
 .DEFAULT_GOAL := help
 
-.PHONY: help demo test lint cover bench load generate
+.PHONY: help demo test sim lint cover bench load generate
 
 help: ## lists the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' Makefile
@@ -10,6 +10,9 @@ demo: ## shows a crash and the recovery from it: scripted model, no key, no netw
 
 test: ## brings what the tests need, then go vet and the tests with the race detector
 	@bash scripts/test.sh
+
+sim: ## the simulations with large counts, about a quarter of an hour: a million random steps on lanes, then storms of kills
+	@bash scripts/sim.sh
 
 lint: ## gofmt, go vet, and golangci-lint from tools/go.mod
 	@echo "lint: gofmt"

@@ -1,8 +1,9 @@
 package local_test
 
 import (
-	"os"
 	"testing"
+
+	"go.uber.org/goleak"
 
 	"github.com/perdure/perdure/engine/enginetest"
 	"github.com/perdure/perdure/store"
@@ -10,7 +11,8 @@ import (
 	"github.com/perdure/perdure/store/sqlite"
 )
 
-func TestMain(m *testing.M) { os.Exit(m.Run()) }
+// TestMain looks for goroutines that an engine left.
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // TestEngine is the suite over the store in memory: fast, so that every law runs on every change.
 func TestEngine(t *testing.T) {

@@ -220,7 +220,11 @@ func (e *Effects) stopTask(ctx context.Context, task perdure.Task, row perdure.C
 		}
 	}
 	end.ReturnedAt = time.Now()
-	e.endTask(ctx, task, row, e.judgeTask(task, row, causeResult(end.Cause, row), end))
+	v := e.judgeTask(task, row, causeResult(end.Cause, row), end)
+	if how == perdure.StopIt && !end.DidNotStop && !task.Class.Repeatable() { // RC13 row 2
+		v.update.Detail = "effects before the cancel are not known"
+	}
+	e.endTask(ctx, task, row, v)
 }
 
 // refusedTakeOver is the end of a task that cannot be taken up again; an at_most_once one is unknown (RC15).
