@@ -25,6 +25,9 @@ const (
 	Deny      Decision = "deny" // whatever others say
 )
 
+// Valid reports whether d is a decision; the zero value counts.
+func (d Decision) Valid() bool { return d == Undecided || d == Allow || d == Ask || d == Deny }
+
 // Careful returns the more careful of two decisions: a denial beats a question, whatever the order (AP1).
 func (d Decision) Careful(other Decision) Decision {
 	for _, careful := range []Decision{Deny, Ask, Allow} {

@@ -52,7 +52,7 @@ func (c Compaction) view(transcript []Message) []Message {
 	return shown
 }
 
-// masked is a message without the bodies of large tool results. A placeholder is never that large.
+// masked is a message without the bodies of large tool results.
 func masked(m Message) Message {
 	if m.Role != RoleToolResult {
 		return m
@@ -104,23 +104,39 @@ func (s *Session) compact(m Moment, most int) (fact ContextCompacted, ok bool) {
 	last := starts[max(len(starts)-keptSteps, 0)]
 	tried := s.Compacted
 	tried.Masked = max(last, tried.Masked)
+	tried.Notice = s.leftOut(m, tried.Drop) // what starts a run answers at length, and may be masked
 	fact = ContextCompacted{Strategy: "mask", Before: before, Compaction: tried}
 	if fact.After = tokens(tried.view(s.Transcript)); fact.After <= most {
 		return fact, fact.After < before
 	}
 	fact.Strategy = "drop"
-	for _, start := range starts {
-		if start <= tried.Drop {
-			continue
-		}
-		tried.Drop = start
-		tried.Notice = s.leftOut(m, start)
-		fact.Compaction, fact.After = tried, tokens(tried.view(s.Transcript))
-		if fact.After <= most {
-			break
-		}
+	starts = slices.DeleteFunc(starts, func(start int) bool { return start <= tried.Drop })
+	if len(starts) == 0 {
+		return fact, fact.After < before
 	}
+	drop := func(i int) int { // what is left after a start; the later, the less
+		tried.Drop = starts[i]
+		tried.Notice = s.leftOut(m, starts[i])
+		fact.Compaction, fact.After = tried, tokens(tried.view(s.Transcript))
+		return fact.After
+	}
+	first, _ := slices.BinarySearchFunc(indexes(len(starts)), most, func(i, most int) int {
+		if drop(i) > most {
+			return -1
+		}
+		return 1
+	})
+	drop(min(first, len(starts)-1))
 	return fact, fact.After < before
+}
+
+// indexes are 0 to n-1.
+func indexes(n int) []int {
+	list := make([]int, n)
+	for i := range list {
+		list[i] = i
+	}
+	return list
 }
 
 // boundaries are the messages before which the transcript may be cut: no result stands there whose call would be gone, and
@@ -135,19 +151,26 @@ func (s *Session) boundaries() []int {
 	return starts
 }
 
-// leftOut is what stands in the place of messages: how many they were, and the tasks that are open (DL13).
+// leftOut is what stands in the place of messages: how many they were, and the tasks that are open (DL13). Without either
+// it has no parts.
 func (s *Session) leftOut(m Moment, before int) Message {
-	text := fmt.Sprintf("%d earlier messages are left out here to save room.", before-1)
+	var lines []string
+	if before > 1 {
+		lines = append(lines, fmt.Sprintf("%d earlier messages are left out here to save room.", before-1))
+	}
 	var tasks []Task
 	for _, t := range s.Tasks {
 		tasks = append(tasks, t)
 	}
 	slices.SortFunc(tasks, Task.compareAge)
 	if open := OpenTasksText(tasks); open != "" {
-		text += "\n" + open
+		lines = append(lines, open)
+	}
+	if len(lines) == 0 {
+		return Message{}
 	}
 	id := DeriveID[MessageID](m.Secret, m.Now, string(s.ID), "compacted", fmt.Sprint(before), fmt.Sprint(s.Seq))
-	return Message{ID: id, Role: RoleNotification, Parts: []Part{{Type: PartText, Text: text}}, At: m.Now}
+	return Message{ID: id, Role: RoleNotification, Parts: []Part{{Type: PartText, Text: strings.Join(lines, "\n")}}, At: m.Now}
 }
 
 // maxOpenLines is how many lines OpenTasksText writes at most.

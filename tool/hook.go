@@ -8,7 +8,8 @@ import (
 )
 
 // Hook looks at every call before it is judged, and at every result before it is stored (TL35). An error or a panic
-// blocks the call, or turns its result into an internal error. It is called by many at once.
+// blocks the call, or turns its result into an internal error. It is called by many at once, and ends with its ctx: the
+// turn waits for it. AfterTool has as long as work has to stop by itself, ten seconds by default.
 type Hook interface {
 	// BeforeTool is asked before policy and approval, again when the arguments changed after it was asked.
 	BeforeTool(ctx context.Context, call Call) (Before, error)

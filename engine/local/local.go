@@ -131,8 +131,8 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 		MaxExecutions: cfg.MaxExecutions, NoProgress: cfg.NoProgress, ModelAttempts: cfg.ModelAttempts,
 		PerSession: cfg.PerSession, PerProcess: cfg.PerProcess, PerSessionDetached: cfg.PerSessionDetached, EvictCap: cfg.EvictCap,
 		QueueLength: cfg.QueueLength, Overflow: cfg.Overflow, DeferAbove: cfg.DeferAbove, SoftBudget: cfg.SoftBudget, StallTimeout: cfg.StallTimeout,
-		ApprovalExpiry: cfg.ApprovalExpiry, Route: cfg.Route, Permit: cfg.Permit, Hooks: cfg.Hooks,
-		Log: cfg.Log, Wake: e.wake, Freed: e.placeFreed, Sign: e.sign,
+		ApprovalExpiry: cfg.ApprovalExpiry, Route: cfg.Route, Permit: cfg.Permit, Hooks: cfg.Hooks, HookTime: cfg.Grace,
+		Log: cfg.Log, Wake: e.wake, Freed: e.placeFreed, Sign: e.sign, Works: e.works,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open engine: %w", err)
@@ -364,6 +364,13 @@ func (e *Engine) end(ctx context.Context) {
 	if err != nil {
 		e.cfg.Log.Warn("the worker's lease was not handed back", "worker", e.worker.ID, "error", err)
 	}
+}
+
+// works reports whether Run runs and has not begun to end.
+func (e *Engine) works() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.running
 }
 
 func (e *Engine) placeFreed() {

@@ -28,6 +28,7 @@ type watchdog struct {
 	id   perdure.SessionID
 	last atomic.Int64 // the latest sign of life, in nanoseconds
 	bell *time.Timer  // only touched by the driver
+	held bool         // only touched by the driver; somebody was waited for when it looked last
 }
 
 // sign notes that something happened in a session.
@@ -55,9 +56,13 @@ func (w *watchdog) end() {
 
 // look ends the turn if its time is over, and else has the driver look again when it may be.
 func (w *watchdog) look(ctx context.Context, s *perdure.Session) error {
+	held := w.held
 	limit := w.limit(s)
 	if limit <= 0 {
 		return nil
+	}
+	if held { // whoever was waited for has answered: the clock goes on from here
+		w.last.Store(time.Now().UnixNano())
 	}
 	left := limit - time.Since(time.Unix(0, w.last.Load()))
 	if left > 0 {
@@ -91,11 +96,13 @@ func (w *watchdog) limit(s *perdure.Session) time.Duration {
 	if time.Now().Before(t.NotBefore) { // a back-off is no idleness: the clock starts when it is over
 		w.last.Store(t.NotBefore.UnixNano())
 	}
+	w.held = false
 	limit := w.e.cfg.IdleTimeout
 	for _, c := range t.Calls {
 		switch c.Phase {
 		case perdure.CallAsking, perdure.CallRequested:
 			w.last.Store(time.Now().UnixNano()) // a person thinks; the clock stands still
+			w.held = true
 			return 0
 		case perdure.CallInWork:
 			limit = w.e.cfg.IdleHardCap

@@ -103,6 +103,13 @@ func (e *Effects) answerTask(tx store.Tx, a perdure.Approval) error {
 		_, err := e.updateTask(tx, task, u)
 		return err
 	}
+	session, err := tx.Session(task.Session)
+	if err != nil {
+		return err
+	}
+	if a.ID != perdure.DeriveID[perdure.ApprovalID](session.Secret, task.CreatedAt, string(task.InputRequest.ID)) {
+		return nil // the task asks something else by now: this verdict is none on that (AP3)
+	}
 	data, err := json.Marshal(verdictOnTask{Approved: approved, State: a.State, Note: a.Note})
 	if err != nil {
 		return err
@@ -130,14 +137,14 @@ func deniedTask(task perdure.Task, a perdure.Approval) perdure.TaskUpdate {
 	}
 }
 
-// voidApprovals closes what a task that is canceled asked for.
-func (e *Effects) voidApprovals(tx store.Tx, task perdure.Task, by string) error {
+// voidApprovals closes what a task asked for and does not wait for any more, all but one.
+func (e *Effects) voidApprovals(tx store.Tx, task perdure.Task, by string, except perdure.ApprovalID) error {
 	open, err := tx.Approvals(store.ApprovalFilter{Session: task.Session, State: perdure.ApprovalOpen, Call: task.Call})
 	if err != nil {
 		return err
 	}
 	for _, a := range open {
-		if a.Task != task.ID {
+		if a.Task != task.ID || a.ID == except {
 			continue
 		}
 		resolved := perdure.ApprovalResolved{Approval: a.ID, State: perdure.ApprovalVoid, By: by}
@@ -206,7 +213,10 @@ func (e *Effects) JudgeCall(ctx context.Context, s *perdure.Session, c perdure.J
 // AnswerCall records the client's answer to a call that was asked for from it (AP11). The same answer again is accepted.
 // NotFound: no such call. Conflict: it does not wait for the client, or was answered otherwise. Invalid: it is no JSON.
 func (e *Effects) AnswerCall(ctx context.Context, key perdure.CallKey, by string, result perdure.ToolResult) error {
-	result, err := e.clientResult(key, result)
+	waits, err := e.asksClient(ctx, key)
+	if err == nil {
+		result, err = e.clientResult(key, result, waits)
+	}
 	if err != nil {
 		return fmt.Errorf("answer call %s: %w", key, err)
 	}
@@ -239,11 +249,34 @@ func (e *Effects) AnswerCall(ctx context.Context, key perdure.CallKey, by string
 	return nil
 }
 
+// asksClient reports whether a call waits for the client: only then may an answer write the whole of itself to the file
+// of the call's output. NotFound: no such call.
+func (e *Effects) asksClient(ctx context.Context, key perdure.CallKey) (waits bool, err error) {
+	err = e.cfg.Store.View(ctx, func(r store.Reader) error {
+		s, err := e.Fold(r, key.Session)
+		if err != nil {
+			return err
+		}
+		c, given := s.Requested(key.Call)
+		if waits = c != nil; !waits && given == nil {
+			return fmt.Errorf("call %s: %w", key, perdure.NotFound)
+		}
+		return nil
+	})
+	return waits, err
+}
+
 // clientResult is what counts of a client's answer: what the model reads of it, cut as every result is (TL16). A client says
 // nothing of what our own tools did.
-func (e *Effects) clientResult(key perdure.CallKey, r perdure.ToolResult) (perdure.ToolResult, error) {
+func (e *Effects) clientResult(key perdure.CallKey, r perdure.ToolResult, keep bool) (perdure.ToolResult, error) {
+	shorten := e.shorten
+	if !keep { // it is only compared
+		shorten = func(key perdure.CallKey, r perdure.ToolResult) perdure.ToolResult {
+			return tool.Cut(r, tool.ResultLimit, tool.OutputPath(key.Call))
+		}
+	}
 	if r.Error != "" {
-		return e.shorten(key, perdure.Failed(key.Call, perdure.ErrorTool, r.Error)), nil
+		return shorten(key, perdure.Failed(key.Call, perdure.ErrorTool, r.Error)), nil
 	}
 	if len(r.Result) == 0 {
 		r.Result = json.RawMessage("null")
@@ -252,7 +285,7 @@ func (e *Effects) clientResult(key perdure.CallKey, r perdure.ToolResult) (perdu
 		return r, fmt.Errorf("%w result: it is no JSON", perdure.Invalid)
 	}
 	record := perdure.ToolResult{CallID: key.Call, Result: r.Result, Images: r.Images}
-	return e.shorten(key, tool.CheckImages(record)), nil
+	return shorten(key, tool.CheckImages(record)), nil
 }
 
 // sameResult reports whether two answers say the same; how their JSON is written does not matter.

@@ -81,6 +81,9 @@ func (e *Effects) execute(run CallRun, row perdure.Call, t tool.Tool, how func(c
 	if killer, ok := t.(tool.Killer); ok {
 		work.Kill = func(force bool) { killer.Kill(c.call, force) }
 	}
+	if run.Session.Agent.DryRun { // it leaves nothing behind, and asks nobody (AP13)
+		work.Detach = nil
+	}
 	e.calls.Store(row.Key, c)
 	if err := e.cfg.Runner.Start(work); err != nil {
 		e.calls.CompareAndDelete(row.Key, c)

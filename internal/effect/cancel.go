@@ -73,7 +73,7 @@ func (e *Effects) requestCancel(tx store.Tx, task perdure.Task, wish CancelWish)
 	if err != nil {
 		return change.Task, err
 	}
-	return change.Task, e.voidApprovals(tx, task, wish.By)
+	return change.Task, e.voidApprovals(tx, task, wish.By, "")
 }
 
 // receiptOf completes a receipt from what the journal says of the task's end.

@@ -85,8 +85,7 @@ func (c *callRun) detach() bool {
 	if why == "" {
 		why = perdure.DetachedByBudget
 	}
-	ctx, cancel := settleContext(context.Background())
-	defer cancel()
+	ctx := context.Background() // nobody leaves before the answer: what the commit made is read after it
 	var task perdure.Task
 	err := c.e.cfg.Store.InTx(ctx, func(tx store.Tx) (err error) {
 		task, err = c.detachIn(tx, why, soft)
@@ -100,6 +99,7 @@ func (c *callRun) detach() bool {
 	c.mu.Lock()
 	c.task = task
 	c.mu.Unlock()
+	c.run.Session, c.run.Drive = nil, nil // a task that waits keeps no conversation in memory
 	sink := newTaskSink(c.e, task, 0)
 	c.sink.become(sink)
 	c.e.cfg.Log.Warn("a call left its turn", "tool", c.row.Tool, "why", why, "budget", soft, "task", task.ID, "call", c.row.Key, "args", redact.Document(c.row.Args))
@@ -128,7 +128,7 @@ func (c *callRun) isTask(ctx context.Context, task perdure.Task) bool {
 		return false
 	}
 	var row perdure.Call
-	err := c.e.cfg.Store.View(ctx, func(r store.Reader) (err error) {
+	err := c.e.readBack(ctx, func(r store.Reader) (err error) {
 		row, err = r.Call(c.row.Key)
 		return err
 	})

@@ -21,7 +21,8 @@ type dialog struct {
 	run  *taskRun
 
 	mu    sync.Mutex
-	asked int // guarded by mu; questions so far
+	asked int           // guarded by mu; questions so far
+	one   chan struct{} // guarded by mu; capacity 1: a task has one question at a time (7.1); nil before the first
 }
 
 var _ tool.Dialog = (*dialog)(nil)
@@ -48,12 +49,25 @@ func (d *dialog) Ask(ctx context.Context, q tool.Question) (tool.Reply, error) {
 		return tool.Reply{}, fmt.Errorf("ask: %w", err)
 	}
 	d.mu.Lock()
+	if d.one == nil {
+		d.one = make(chan struct{}, 1)
+	}
+	one := d.one
 	d.asked++
 	n := d.asked
 	d.mu.Unlock()
+	select {
+	case one <- struct{}{}:
+		defer func() { <-one }()
+	case <-ctx.Done():
+		return tool.Reply{}, fmt.Errorf("ask: %w", context.Cause(ctx))
+	}
 	asked, err := d.e.put(ctx, task, q, n)
 	if err != nil {
 		return tool.Reply{}, fmt.Errorf("ask: %w", err)
+	}
+	if asked.differs { // the answer that is there is one to something else (AP3)
+		return tool.Reply{Text: perdure.TextNotMatching, By: "runtime"}, nil
 	}
 	work := d.e.workOf(task.ID)
 	d.e.cfg.Runner.Pause(work)
@@ -61,6 +75,9 @@ func (d *dialog) Ask(ctx context.Context, q tool.Question) (tool.Reply, error) {
 	began := time.Now()
 	reply, err := d.e.hear(ctx, task, asked)
 	d.e.cfg.Runner.Resume(work)
+	if err != nil && perdure.CauseOf(ctx) == "" { // the tool does not wait any longer, and its work goes on
+		d.e.withdraw(task, asked.id)
+	}
 	if err == nil {
 		err = d.e.postpone(ctx, task, time.Since(began))
 	}
@@ -74,6 +91,28 @@ func (d *dialog) Ask(ctx context.Context, q tool.Question) (tool.Reply, error) {
 type question struct {
 	id    perdure.RequestID
 	after int64 // seq of the session's journal: what comes later may answer it
+	// differs says that it was answered, by an attempt before, as the question for another approval.
+	differs bool
+}
+
+// withdraw takes a question back for which nobody waits any more, with its approval.
+func (e *Effects) withdraw(task perdure.Task, asked perdure.RequestID) {
+	ctx, cancel := settleContext(context.Background())
+	defer cancel()
+	err := e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+		now, err := tx.Task(task.Session, task.ID)
+		if err != nil || now.Attempt != task.Attempt || now.InputRequest == nil || now.InputRequest.ID != asked {
+			return err
+		}
+		if err := e.voidApprovals(tx, now, "runtime", ""); err != nil {
+			return err
+		}
+		_, err = e.updateTask(tx, now, perdure.TaskUpdate{Attempt: now.Attempt, State: perdure.TaskRunning})
+		return err
+	})
+	if err != nil {
+		e.cfg.Log.Warn("a question was not withdrawn", "task", task.ID, "error", err)
+	}
 }
 
 // put makes a question durable, unless it was put before: the nth question of a task is one question, whatever attempt
@@ -85,7 +124,15 @@ func (e *Effects) put(ctx context.Context, task perdure.Task, q tool.Question, n
 			return err
 		}
 		asked = question{id: perdure.DeriveID[perdure.RequestID](session.Secret, task.CreatedAt, string(task.ID), strconv.Itoa(n)), after: session.LastSeq}
+		approvalID := perdure.DeriveID[perdure.ApprovalID](session.Secret, task.CreatedAt, string(asked.id))
 		if _, answered, err := answerTo(tx, task.ID, asked.id); err != nil || answered {
+			if err == nil && len(q.Permissions) > 0 {
+				a, err := tx.Approval(approvalID)
+				asked.differs = err != nil || !a.Binds(task.Tool, task.ArgsHash, q.Permissions)
+			}
+			return err
+		}
+		if err := e.voidApprovals(tx, task, "runtime", approvalID); err != nil { // of a question that this one takes the place of
 			return err
 		}
 		request := perdure.InputRequest{ID: asked.id, Kind: "question", Prompt: q.Prompt, Expected: q.Expected}
@@ -93,14 +140,23 @@ func (e *Effects) put(ctx context.Context, task perdure.Task, q tool.Question, n
 		if len(q.Permissions) > 0 {
 			request.Kind = "approval"
 			approval := e.approvalOf(task, q.Permissions, q.Prompt, tx.Now())
-			approval.ID = perdure.DeriveID[perdure.ApprovalID](session.Secret, task.CreatedAt, string(asked.id))
+			approval.ID = approvalID
 			if q.Expires > 0 {
 				approval.ExpiresAt = tx.Now().Add(q.Expires)
 			}
-			if err := tx.PutApproval(approval); err != nil {
+			known, err := tx.Approval(approvalID)
+			switch {
+			case errors.Is(err, perdure.NotFound):
+				if err := tx.PutApproval(approval); err != nil {
+					return err
+				}
+				more = append(more, perdure.ApprovalRequested{Approval: approval})
+			case err != nil:
 				return err
+			case known.State != perdure.ApprovalOpen || !known.Binds(task.Tool, task.ArgsHash, q.Permissions): // another attempt asked for something else
+				asked.differs = true
+				return nil
 			}
-			more = append(more, perdure.ApprovalRequested{Approval: approval})
 		}
 		said := perdure.TaskMessage{ID: NewID[perdure.TaskMessageID](), Task: task.ID, Direction: perdure.Outbound, Text: q.Prompt, CreatedAt: tx.Now()}
 		more = append(more, e.notice(task, said, string(asked.id)))
@@ -265,7 +321,7 @@ func (p *taskPort) Send(ctx context.Context, id string, m perdure.TaskMessage) (
 		return "", err
 	}
 	m.By = "agent"
-	m.ID = perdure.DeriveID[perdure.TaskMessageID](row.Secret, p.askedAt(), string(p.owner.session), string(p.call)) // one call, one message
+	m.ID = perdure.DeriveID[perdure.TaskMessageID](row.Secret, p.at, string(p.owner.session), string(p.call)) // one call, one message
 	return p.e.SendTask(ctx, task.ID, m)
 }
 
@@ -345,7 +401,8 @@ func (e *Effects) movedOn(ctx context.Context, id perdure.TaskID) {
 		task, err = r.Task("", id)
 		return err
 	})
-	if err == nil && task.State == perdure.TaskRunning && task.Executions > 0 && !e.cfg.Runner.Running(e.workOf(id)) {
+	starting := e.starting.has(id) // asked first: it is dropped once the work runs
+	if err == nil && e.cfg.Works() && task.State == perdure.TaskRunning && task.Executions > 0 && !starting && !e.cfg.Runner.Running(e.workOf(id)) {
 		err = e.takeOverTask(ctx, task)
 	}
 	if err != nil {

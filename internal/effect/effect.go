@@ -63,9 +63,10 @@ type Config struct {
 	SoftBudget         time.Duration // of tools that name none; 0: tool.DefaultSoftBudget; -1: they never detach (LN2)
 	ApprovalExpiry     time.Duration // 0: approvals never expire (AP6)
 
-	Route  func(tool.Call) dispatch.Route // the host's routing; nil: none (LN2). Called by many at once
-	Permit tool.Permit                    // the host's policy; nil: none (AP1)
-	Hooks  []tool.Hook                    // TL35
+	Route    func(tool.Call) dispatch.Route // the host's routing; nil: none (LN2). Called by many at once
+	Permit   tool.Permit                    // the host's policy; nil: none (AP1)
+	Hooks    []tool.Hook                    // TL35
+	HookTime time.Duration                  // that hooks may look at a result; 0: dispatch.DefaultGrace
 
 	Log *slog.Logger // nil: discarded
 
@@ -73,6 +74,9 @@ type Config struct {
 	Wake func(perdure.SessionID)
 	// Freed tells the engine that a place may be free. nil: nobody listens.
 	Freed func()
+	// Works says whether work may begin: an intent that is given to an engine that does not run is carried out by the
+	// next start. nil: always.
+	Works func() bool
 	// Sign tells the engine that something happens in a turn: text, progress, output. nil: nobody listens.
 	Sign func(perdure.SessionID)
 }
@@ -128,6 +132,12 @@ func New(cfg Config) (*Effects, error) {
 	}
 	if cfg.Freed == nil {
 		cfg.Freed = func() {}
+	}
+	if cfg.Works == nil {
+		cfg.Works = func() bool { return true }
+	}
+	if cfg.HookTime <= 0 {
+		cfg.HookTime = dispatch.DefaultGrace
 	}
 	if cfg.Sign == nil {
 		cfg.Sign = func(perdure.SessionID) {}

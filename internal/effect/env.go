@@ -11,7 +11,7 @@ import (
 
 // env is what a foreground call of a session may reach. Every port takes the session from here (EN3).
 func (e *Effects) env(s *perdure.Session, call tool.Call, sink tool.Sink) tool.Env {
-	return e.envOf(&taskPort{e: e, owner: ownerOf(s), folded: s, turn: call.Turn, call: call.ID}, call, sink)
+	return e.envOf(&taskPort{e: e, owner: ownerOf(s), at: callTime(s, call.ID), turn: call.Turn, call: call.ID}, call, sink)
 }
 
 // envOf is what work may reach whose tasks are those of a port.

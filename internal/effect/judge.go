@@ -53,6 +53,8 @@ func (e *Effects) judge(ctx context.Context, agent perdure.Agent, t tool.Tool, c
 			r := denial(why)
 			j.refusal, j.permissions = &r, nil
 			return j
+		case !decision.Valid():
+			return e.refused(j, call, "its policy failed", fmt.Errorf("%w decision %q", perdure.Invalid, decision))
 		case base.Careful(decision) == perdure.Ask && !agent.DryRun: // in a dry run nobody is asked (AP13)
 			p.Reason = orElse(p.Reason, why)
 			j.permissions = append(j.permissions, p)
@@ -131,6 +133,11 @@ func blocked(why string) *tool.Result {
 
 // after shows the hooks a result before anything of it is stored, and says whether its output is withheld.
 func (e *Effects) after(ctx context.Context, call tool.Call, r tool.Result) (tool.Result, bool) {
+	if len(e.cfg.Hooks) == 0 {
+		return r, false
+	}
+	ctx, cancel := context.WithTimeout(ctx, e.cfg.HookTime)
+	defer cancel()
 	withheld := false
 	for _, hook := range e.cfg.Hooks {
 		var said tool.After

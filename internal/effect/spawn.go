@@ -2,6 +2,7 @@ package effect
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -48,6 +49,16 @@ func (e *Effects) spawn(ctx context.Context, o spawnOrder) (tool.Spawned, error)
 		e.cfg.Freed() // a place may have become free before the run stood in the queue
 	}
 	e.cfg.Wake(o.owner.session)
+	if err != nil && !started && !refusedWrite(err) && !errors.Is(err, perdure.Limit) { // it may stand in the queue, or wait for a person
+		var stored perdure.Task
+		found := e.readBack(ctx, func(r store.Reader) (err error) {
+			stored, err = r.Task(task.Session, task.ID)
+			return err
+		})
+		if found == nil {
+			return tool.Spawned{Task: stored}, nil
+		}
+	}
 	if err != nil && !started {
 		return tool.Spawned{}, fmt.Errorf("spawn %s: %w", o.task.Tool, err)
 	}
@@ -84,14 +95,28 @@ func (e *Effects) owns(ctx context.Context, claimed perdure.Call) bool {
 	if claimed.Token == "" {
 		return false
 	}
-	ctx, cancel := settleContext(ctx)
-	defer cancel()
 	var row perdure.Call
-	err := e.cfg.Store.View(ctx, func(r store.Reader) (err error) {
+	err := e.readBack(ctx, func(r store.Reader) (err error) {
 		row, err = r.Call(claimed.Key)
 		return err
 	})
 	return err == nil && row.Token == claimed.Token
+}
+
+// readBack reads until the store answers: who does not know whether a commit was made can neither go on nor give up. It
+// ends with the runtime; then the next start finds out.
+func (e *Effects) readBack(ctx context.Context, read func(store.Reader) error) error {
+	for attempt := 1; ; attempt++ {
+		err := e.cfg.Store.View(context.WithoutCancel(ctx), read)
+		if err == nil || errors.Is(err, perdure.NotFound) || store.Broken(err) {
+			return err
+		}
+		select {
+		case <-time.After(perdure.RetryDelay(min(attempt, 3), 0, "read back") / 20):
+		case <-e.cfg.Runner.Done():
+			return err
+		}
+	}
 }
 
 // named gives the task its derived ids.

@@ -167,6 +167,9 @@ func (e *Effects) finishTask(ctx context.Context, t perdure.Task, row perdure.Ca
 		case change.Answer == perdure.UpdateSettled || !change.Ended:
 			return nil // it ended before: the first terminal writer won (TK3)
 		}
+		if err := e.voidApprovals(tx, t, "runtime", ""); err != nil { // nobody waits for them any more
+			return err
+		}
 		return tx.Settle(row.Key, row.Token, state, v.result)
 	})
 }

@@ -14,11 +14,11 @@ import (
 
 // taskPort is the session's own tasks, as a call of the session reaches them.
 type taskPort struct {
-	e      *Effects
-	owner  *owner
-	folded *perdure.Session // of a foreground call, while it runs; nil in a run, which outlives every fold
-	turn   perdure.TurnID   // of the call that asks
-	call   perdure.CallID   // the call that asks
+	e     *Effects
+	owner *owner
+	at    time.Time      // the journaled moment of the message that holds the call: the same on every replay (N4, TK1)
+	turn  perdure.TurnID // of the call that asks
+	call  perdure.CallID // the call that asks
 }
 
 var _ tool.Tasks = (*taskPort)(nil)
@@ -49,16 +49,7 @@ func (p *taskPort) Spawn(ctx context.Context, s tool.Spawn) (tool.Spawned, error
 	if task.ArgsHash, err = perdure.Fingerprint(s.Tool, j.args); err != nil {
 		return tool.Spawned{}, err
 	}
-	return p.e.spawn(ctx, spawnOrder{owner: p.owner, at: p.askedAt(), task: task, permissions: j.permissions})
-}
-
-// askedAt is the journaled moment of the message that holds the call, the same on every replay (N4, TK1). The call of a
-// run stands in no message: there it is the moment of the session.
-func (p *taskPort) askedAt() time.Time {
-	if p.folded == nil {
-		return p.owner.created
-	}
-	return callTime(p.folded, p.call)
+	return p.e.spawn(ctx, spawnOrder{owner: p.owner, at: p.at, task: task, permissions: j.permissions})
 }
 
 // Task finds a task by task id or run id.

@@ -54,7 +54,7 @@ func (e *Effects) runTask(c claimedTask, start taskStart) {
 		return
 	}
 	run := &taskRun{e: e, task: c.task, row: c.row, start: start, target: target}
-	run.port = taskPort{e: e, owner: c.owner, turn: c.row.Turn, call: c.row.Key.Call}
+	run.port = taskPort{e: e, owner: c.owner, at: c.owner.created, turn: c.row.Turn, call: c.row.Key.Call}
 	run.dialog.e, run.dialog.run = e, run
 	run.sink.init(e, &run.task, c.logged)
 	work := dispatch.Work{
@@ -196,6 +196,14 @@ func (s *startingTasks) cancel(id perdure.TaskID) {
 	if _, ok := s.canceled[id]; ok {
 		s.canceled[id] = true
 	}
+}
+
+// has reports whether the task is being started.
+func (s *startingTasks) has(id perdure.TaskID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, ok := s.canceled[id]
+	return ok
 }
 
 // drop forgets the task and says whether a cancel came. Dropping one that is not there does nothing.
