@@ -116,7 +116,7 @@ func Run(t *testing.T, open Harness) {
 	groups := map[string][]law{
 		"turn": turnLaws(), "task": taskLaws(), "spawn": spawnLaws(), "cancel": cancelLaws(), "crash": crashLaws(), "intent": intentLaws(),
 		"lane": append(laneLaws(), laneCrashLaws()...), "approval": append(approvalLaws(), approvalTaskLaws()...), "client": clientLaws(),
-		"talk": talkLaws(), "delivery": deliveryLaws(), "overflow": overflowLaws(),
+		"talk": talkLaws(), "delivery": deliveryLaws(), "overflow": overflowLaws(), "regression": regressionLaws(),
 	}
 	for group, laws := range groups {
 		t.Run(group, func(t *testing.T) {
