@@ -69,10 +69,18 @@ func TestLaneFaultApprovalAnswersAnotherQuestion(t *testing.T) {
 	s.run()
 	s.session()
 	s.say("go")
-	ls := s.openApprovals(1)[0]
+	var ls perdure.Approval
 	for asked := false; !asked; <-time.After(5 * time.Millisecond) {
-		for _, a := range s.openApprovals(1) {
-			asked = asked || a.Permissions[0].Target != "ls"
+		all, err := s.eng.Approvals(s.ctx, engine.ApprovalFilter{Session: s.id})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range all {
+			if a.Permissions[0].Target == "ls" {
+				ls = a
+			} else {
+				asked = true
+			}
 		}
 	}
 	_, err := s.eng.DecideApproval(s.ctx, ls.ID, perdure.Verdict{Approve: true, By: "user"})
