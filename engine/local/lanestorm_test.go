@@ -555,7 +555,12 @@ func (s *laneStorm) places() error {
 			if what == "bg_fill" {
 				return nil
 			}
-			_, err := s.life.eng.DetachCall(ctx, perdure.CallKey{Session: h.call.Session, Call: h.call.ID}, "user")
+			key := perdure.CallKey{Session: h.call.Session, Call: h.call.ID}
+			_, err := s.life.eng.DetachCall(ctx, key, "user")
+			for errors.Is(err, perdure.Conflict) && ctx.Err() == nil { // a place is held until its work has really returned
+				<-time.After(time.Millisecond)
+				_, err = s.life.eng.DetachCall(ctx, key, "user")
+			}
 			return err
 		})
 		if err != nil {

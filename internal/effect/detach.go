@@ -28,6 +28,7 @@ type callRun struct {
 	mu   sync.Mutex
 	why  string       // guarded by mu; the reason for which it is asked to leave; empty: its budget
 	task perdure.Task // guarded by mu; set once it is one
+	kept error        // guarded by mu; why it stayed when it was asked last
 	told bool         // guarded by mu; that it stays for want of a place was said
 }
 
@@ -116,7 +117,7 @@ func (e *Effects) DetachCall(ctx context.Context, key perdure.CallKey) (perdure.
 	}
 	c := running.(*callRun)
 	if !c.leave(perdure.DetachedByHost) {
-		return perdure.Task{}, fmt.Errorf("detach call %s: %w: it stays in the foreground", key, perdure.Conflict)
+		return perdure.Task{}, fmt.Errorf("detach call %s: %w: it stays in the foreground: %s", key, perdure.Conflict, c.reason())
 	}
 	task, _ := c.asTask()
 	return e.storedTask(ctx, task)
@@ -137,6 +138,9 @@ func (c *callRun) isTask(ctx context.Context, task perdure.Task) bool {
 
 // stays tells why a call is still in the foreground, once where it only wants a place.
 func (c *callRun) stays(err error) {
+	c.mu.Lock()
+	c.kept = err
+	c.mu.Unlock()
 	var full *noPlace
 	if !errors.As(err, &full) {
 		c.e.cfg.Log.Warn("a call could not leave its turn", "tool", c.row.Tool, "call", c.row.Key, "error", err)
@@ -149,6 +153,20 @@ func (c *callRun) stays(err error) {
 	if !told {
 		c.sink.Status(full.text)
 	}
+}
+
+// reason is why the call stayed when it was asked last.
+func (c *callRun) reason() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var full *noPlace
+	switch {
+	case errors.As(c.kept, &full):
+		return full.text
+	case c.kept != nil:
+		return "the task could not be recorded"
+	}
+	return "it is being stopped"
 }
 
 // detachIn is the commit of detach.
