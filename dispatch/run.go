@@ -24,8 +24,8 @@ type run struct {
 	mu        sync.Mutex
 	lane      perdure.Lane  // written under the runner's mu and mu, read under either
 	paused    bool          // likewise
-	returned  bool          // guarded by mu, as is all below
-	interrupt bool          // wished for while Detach was being asked
+	returned  bool          // likewise
+	interrupt bool          // guarded by mu, as is all below; wished for while Detach was being asked
 	asking    chan struct{} // closed when Detach has answered; nil: it is not being asked
 	told      chan struct{} // closed when the fence has told the end; nil: it has not begun to
 	cause     perdure.Cause // why it was stopped; empty: it was not
@@ -35,8 +35,8 @@ type run struct {
 	timer     *time.Timer
 }
 
-// placed reports work that holds a background place.
-func (r *run) placed() bool { return r.lane == perdure.Background && !r.paused }
+// placed reports work that holds a background place. It gives it back when it returns, before anybody hears of its end.
+func (r *run) placed() bool { return r.lane == perdure.Background && !r.paused && !r.returned }
 
 // detached reports work that left the foreground.
 func (r *run) detached() bool {

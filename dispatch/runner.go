@@ -121,8 +121,10 @@ func (d *Runner) now() time.Duration { return time.Since(d.began) }
 // carry runs the work and tells its end.
 func (d *Runner) carry(ctx context.Context, r *run) {
 	result := protect(d.cfg.Log, func() tool.Result { return r.work.Run(ctx) }, "work", r.work.ID, "session", r.work.Session)
+	d.mu.Lock()
 	r.mu.Lock()
 	r.returned = true // from here on nothing stops or detaches it
+	d.mu.Unlock()
 	d.arm(r)
 	r.answered()
 	end := End{Result: result, Lane: r.lane, Cause: r.cause, SignalledAt: r.signalled, ReturnedAt: time.Now()}

@@ -251,3 +251,35 @@ func TestRunnerCancelAtStarted(t *testing.T) {
 		t.Errorf("%d left", left)
 	}
 }
+
+// TestRunnerPlaceBeforeEnd holds the end of work back: its place is free as soon as it has returned, so that whoever hears
+// of the end finds one (BG16).
+func TestRunnerPlaceBeforeEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := dispatch.NewRunner(t.Context(), dispatch.Config{})
+		hears := make(chan struct{})
+		held := func(dispatch.End) { <-hears }
+		done := func(context.Context) tool.Result { return tool.Success(nil) }
+		works := []dispatch.Work{
+			{ID: "background", Session: "s", Lane: perdure.Background, Run: done, End: held},
+			{ID: "detached", Session: "s", Lane: perdure.Foreground, End: held, Soft: time.Second, Detach: func() bool { return true },
+				Run: func(context.Context) tool.Result { <-time.After(2 * time.Second); return tool.Success(nil) }},
+		}
+		for _, w := range works {
+			if err := d.Start(w); err != nil {
+				t.Fatal(err)
+			}
+		}
+		<-time.After(time.Minute)
+
+		if ofSession, ofProcess := d.Places("s"); ofSession != 0 || ofProcess != 0 || d.Detached("s") != 0 {
+			t.Errorf("places %d and %d, detached %d: what has returned has no place", ofSession, ofProcess, d.Detached("s"))
+		}
+		if !d.Running("background") || !d.Running("detached") {
+			t.Error("nobody was told of the end yet: the work counts as running")
+		}
+		close(hears)
+		d.Shutdown(context.Background())
+	})
+}

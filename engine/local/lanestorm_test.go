@@ -557,10 +557,6 @@ func (s *laneStorm) places() error {
 			}
 			key := perdure.CallKey{Session: h.call.Session, Call: h.call.ID}
 			_, err := s.life.eng.DetachCall(ctx, key, "user")
-			for errors.Is(err, perdure.Conflict) && ctx.Err() == nil { // a place is held until its work has really returned
-				<-time.After(time.Millisecond)
-				_, err = s.life.eng.DetachCall(ctx, key, "user")
-			}
 			return err
 		})
 		if err != nil {
