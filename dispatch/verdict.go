@@ -35,9 +35,9 @@ func (v verdict) kind() EventKind {
 // fence is kept, whatever was asked meanwhile (RC3).
 func judge(call perdure.CallID, begun time.Time, end End) verdict {
 	r := end.Result
-	if end.DidNotStop || end.Cause != "" && !r.IsSuccess() && echoes(r) {
+	if end.DidNotStop || end.Cause != "" && !r.IsSuccess() && (Echoes(r) || errors.Is(r.Err, context.DeadlineExceeded)) { // the last: the caller's own ctx
 		refused := r.Refused
-		r = stopped(end.Cause, time.Since(begun))
+		r = Stopped(end.Cause, time.Since(begun))
 		r.Refused = refused
 	}
 	v := verdict{state: perdure.TaskSucceeded}
@@ -53,18 +53,18 @@ func judge(call perdure.CallID, begun time.Time, end End) verdict {
 	return v
 }
 
-// echoes reports whether a failed result only says that its context ended. It is told by type, never by text (BG14).
-func echoes(r tool.Result) bool {
+// Echoes reports whether a failed result only says that its context ended. It is told by type, never by text (BG14).
+func Echoes(r tool.Result) bool {
 	switch r.ErrorAs {
 	case perdure.ErrorCanceled, perdure.ErrorInterrupted, perdure.ErrorTimeout:
 		return true
 	}
 	var cause perdure.Cause
-	return errors.As(r.Err, &cause) || errors.Is(r.Err, context.Canceled) || errors.Is(r.Err, context.DeadlineExceeded)
+	return errors.As(r.Err, &cause) || errors.Is(r.Err, context.Canceled)
 }
 
-// stopped is the result of work whose context ended.
-func stopped(cause perdure.Cause, after time.Duration) tool.Result {
+// Stopped is the result of work whose context ended with a cause, after so much time.
+func Stopped(cause perdure.Cause, after time.Duration) tool.Result {
 	r := tool.Error("The call was canceled.")
 	r.ErrorAs = perdure.ErrorCanceled
 	switch cause {
@@ -76,9 +76,9 @@ func stopped(cause perdure.Cause, after time.Duration) tool.Result {
 	return r
 }
 
-// notEntered is stopped for a call whose tool was never entered.
+// notEntered is Stopped for a call whose tool was never entered.
 func notEntered(cause perdure.Cause) tool.Result {
-	r := stopped(cause, 0)
+	r := Stopped(cause, 0)
 	r.Refused = true
 	return r
 }
@@ -151,12 +151,4 @@ func filled(call tool.Call, spec tool.Spec) tool.Call {
 	}
 	call.Execution = 1
 	return call
-}
-
-// deadlineOf is how long an execution may last (LN4).
-func deadlineOf(spec tool.Spec) time.Duration {
-	if spec.Deadline > 0 {
-		return spec.Deadline
-	}
-	return tool.DefaultDeadline
 }

@@ -71,7 +71,7 @@ func (s Spec) faults() []string {
 	add(s.SoftBudget < 0 && s.SoftBudget != Never, "negative soft budget")
 	add(s.Deadline < 0, "negative deadline")
 	add(s.Stall < 0, "negative stall timeout")
-	add(s.SoftBudget > 0 && s.SoftBudget >= s.deadline(), "the soft budget is not below the deadline (ER7)")
+	add(s.SoftBudget > 0 && s.SoftBudget >= s.HardDeadline(), "the soft budget is not below the deadline (ER7)")
 	return faults
 }
 

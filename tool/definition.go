@@ -62,7 +62,7 @@ func (e entry) definition() Definition {
 		Deferrable:        orText(s.Deferrable, DeferAutomatic),
 		Hints:             DefinitionHints{Hints: s.Hints, Concurrency: s.Concurrency, Class: s.Class},
 		SoftBudgetSeconds: s.softBudget().Seconds(),
-		DeadlineSeconds:   s.deadline().Seconds(),
+		DeadlineSeconds:   s.HardDeadline().Seconds(),
 		StallSeconds:      s.Stall.Seconds(),
 	}
 	if s.Policy == PolicyClientSide {
@@ -103,8 +103,8 @@ func (s Spec) softBudget() time.Duration {
 	return s.SoftBudget
 }
 
-// deadline is the hard deadline in effect.
-func (s Spec) deadline() time.Duration {
+// HardDeadline is how long one execution may last: the tool's own word, or else DefaultDeadline (LN4).
+func (s Spec) HardDeadline() time.Duration {
 	if s.Deadline == 0 {
 		return DefaultDeadline
 	}

@@ -2,7 +2,6 @@ package effect
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -104,34 +103,15 @@ func (e *Effects) ended(row perdure.Call, end dispatch.End) tool.Result {
 	if end.DidNotStop {
 		return causeResult(end.Cause, row)
 	}
-	if end.Cause != "" && !end.Result.IsSuccess() && endedByCause(end.Result) {
+	if end.Cause != "" && !end.Result.IsSuccess() && dispatch.Echoes(end.Result) {
 		return causeResult(end.Cause, row)
 	}
 	return end.Result
 }
 
-// endedByCause reports whether a failed result is only the echo of the context's end. It is told by type,
-// never by text (BG14).
-func endedByCause(r tool.Result) bool {
-	switch r.ErrorAs {
-	case perdure.ErrorCanceled, perdure.ErrorInterrupted, perdure.ErrorTimeout:
-		return true
-	}
-	var cause perdure.Cause
-	return errors.As(r.Err, &cause) || errors.Is(r.Err, context.Canceled)
-}
-
 // causeResult is the result of work whose context ended.
 func causeResult(cause perdure.Cause, row perdure.Call) tool.Result {
-	r := tool.Error("The call was canceled.")
-	r.ErrorAs = perdure.ErrorCanceled
-	switch cause {
-	case perdure.CauseInterrupt:
-		r.Text, r.ErrorAs = perdure.TextInterrupted, perdure.ErrorInterrupted
-	case perdure.CauseDeadline, perdure.CauseStall:
-		r.Text, r.ErrorAs = fmt.Sprintf("Timed out after %s", time.Since(row.ClaimedAt).Round(time.Second)), perdure.ErrorTimeout
-	}
-	return r
+	return dispatch.Stopped(cause, time.Since(row.ClaimedAt))
 }
 
 // settled makes the outcome that ends a call: its settlement and tool.completed are one commit (LG7).
@@ -341,8 +321,5 @@ func toolCall(row perdure.Call, deadline time.Time) tool.Call {
 
 // deadline is when an execution that begins at start must have ended (LN4).
 func deadline(start time.Time, spec tool.Spec) time.Time {
-	if spec.Deadline > 0 {
-		return start.Add(spec.Deadline)
-	}
-	return start.Add(tool.DefaultDeadline)
+	return start.Add(spec.HardDeadline())
 }

@@ -287,8 +287,8 @@ func (e *Effects) stallOf(name string) time.Duration {
 }
 
 func (e *Effects) deadlineOf(name string) time.Duration {
-	if t, ok := e.cfg.Tools.Get(name); ok && t.Spec().Deadline > 0 {
-		return t.Spec().Deadline
+	if t, ok := e.cfg.Tools.Get(name); ok {
+		return t.Spec().HardDeadline()
 	}
 	return tool.DefaultDeadline
 }

@@ -98,7 +98,7 @@ type verdict struct {
 
 // judgeTask turns the end of an attempt into its record, by the table of BG14.
 func (e *Effects) judgeTask(t perdure.Task, row perdure.Call, r tool.Result, end dispatch.End) verdict {
-	stopped := end.DidNotStop || end.Cause != "" && !r.IsSuccess() && endedByCause(r)
+	stopped := end.DidNotStop || end.Cause != "" && !r.IsSuccess() && dispatch.Echoes(r)
 	if stopped {
 		r = causeResult(end.Cause, row)
 	}
