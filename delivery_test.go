@@ -348,3 +348,37 @@ func TestSummarise(t *testing.T) {
 		}
 	}
 }
+
+// TestQuestionIsToldWhileItWaits sends the question of a task, with a wake that waits for the next turn: the model reads it,
+// unless it was answered before (TK12, DL7).
+func TestQuestionIsToldWhileItWaits(t *testing.T) {
+	t.Parallel()
+	for name, answered := range map[string]bool{"waits": false, "answered": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWheel(t, perdure.Agent{})
+			id := w.task(perdure.TaskRunning, perdure.ToLoop, perdure.WakeNotify)
+			w.update(id, perdure.TaskUpdate{Attempt: 1, InputRequest: &perdure.InputRequest{ID: "req_1", Kind: "question"}})
+			question := perdure.Message{
+				ID: newID[perdure.MessageID](w), Role: perdure.RoleNotification, Parts: perdure.Text("which one?").Parts,
+				Metadata: map[string]string{perdure.MetaTask: string(id), perdure.MetaRequest: "req_1"},
+			}
+			word := perdure.Message{ID: newID[perdure.MessageID](w), Role: perdure.RoleNotification, Parts: perdure.Text("on it").Parts}
+			w.intend(perdure.TaskMessageSent{Notice: question}, perdure.TaskMessageSent{Notice: word})
+			if answered {
+				w.update(id, perdure.TaskUpdate{Attempt: 1, State: perdure.TaskRunning})
+			}
+
+			said := w.receive("go on", "")
+			w.wake()
+
+			want := []perdure.MessageID{question.ID, word.ID, said}
+			if answered {
+				want = want[1:]
+			}
+			if got := last[perdure.ReasonStarted](t, w).Inputs; !cmp.Equal(got, want) {
+				t.Errorf("the step begins with %v, want %v", got, want)
+			}
+		})
+	}
+}

@@ -32,6 +32,7 @@ func approvalLaws() []law {
 		{"HookAfterReplaces", hookReplaces},
 		{"WithheldLog", withheldLog},
 		{"DryRunTouchesNothing", dryRun},
+		{"DryRunKeepsDenials", dryRunDenied},
 	}
 }
 
@@ -380,6 +381,16 @@ steps: [{text: x}, {text: it runs, repeat: true}]
 
 	if got := string(s.onlyResult("read_log").Result.Result); !strings.Contains(got, "[output withheld by tool policy]") || strings.Contains(got, "three") {
 		t.Errorf("got %s", got)
+	}
+}
+
+func dryRunDenied(t *testing.T, open Harness) { // AP13: nobody is asked, and what is denied is denied all the same
+	s := begin(t, open, Setup{Agent: perdure.Agent{DryRun: true}, Script: oneTool("echo", "{text: a}"), Deny: []string{"echo"}})
+	s.say("go")
+	s.rest()
+
+	if got := s.onlyResult("echo").Result; got.ErrorKind != perdure.ErrorDenied || !got.NeverStarted {
+		t.Errorf("got %+v", got)
 	}
 }
 

@@ -131,6 +131,9 @@ func detachedOutput(t *testing.T, open Harness) { // BG13
 			if err != nil || text != "one\ntwo\nthree\nfour\n" {
 				t.Errorf("the log holds %q, %v", text, err)
 			}
+			if tail := s.onlyTaskOf(task.ID).Tail; !strings.Contains(tail, "] one\n") || !strings.HasSuffix(tail, "four\n") { // BG12
+				t.Errorf("the tail is %q", tail)
+			}
 		})
 	}
 }

@@ -13,6 +13,7 @@ func overflowLaws() []law {
 		{"QueueNotReject", overflowQueues},
 		{"OverflowReject", overflowRejects},
 		{"EvictOldest", evictOldest},
+		{"EvictForDetached", evictForDetached},
 		{"SessionCapAcrossLives", capAcrossLives},
 		{"CancelAll", cancelAll},
 	}
@@ -61,6 +62,23 @@ func overflowRejects(t *testing.T, open Harness) { // TestOverflowReject: five r
 	if err != nil || len(tasks) != 5 || refused != 1 {
 		t.Errorf("%d tasks, %d refused, %v", len(tasks), refused, err)
 	}
+}
+
+// evictForDetached pins BG17 for a call that leaves its turn: it leaves, and the oldest goes.
+func evictForDetached(t *testing.T, open Harness) {
+	s := begin(t, open, Setup{Script: leaving(ask("hold", "{text: a}"), ask("hold_note", "{text: b}")), Evict: true, EvictCap: 1, Detached: 1})
+	s.say("go")
+	first, second := s.detach("hold"), s.detach("hold_note")
+	nth(s, 1, func(f perdure.TaskUpdated) bool { return f.Task.State == perdure.TaskCanceled })
+
+	if gone := s.ended(first.ID); gone.State != perdure.TaskCanceled || gone.CancelBy != "system" || gone.CancelWhy != "evicted" {
+		t.Errorf("the oldest is %+v", gone)
+	}
+	if live := s.onlyTaskOf(second.ID); live.State != perdure.TaskRunning {
+		t.Errorf("the newest is %+v", live)
+	}
+	s.Release("hold_note")
+	s.rest()
 }
 
 // evictOldest pins BG17 and BG18: the newest is kept, the oldest live one goes, and its record stays.
