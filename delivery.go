@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 )
 
 // delivery makes the notification that brings one ended task home.
@@ -39,7 +40,7 @@ func (t Task) Notification() string {
 	line("log_path", t.LogPath)
 	if t.FromCall() {
 		line("call_id", string(t.Call))
-		line("result", oneLine(t.Result, MaxResultChars))
+		line("result", t.Result) // compact JSON, as ShortResult makes it: its white space stands in texts, and stays
 	}
 	if t.State == TaskUnknown {
 		line("note", "it may or may not have happened; check before repeating it")
@@ -64,18 +65,22 @@ func Summarise(result json.RawMessage) string {
 // MaxResultChars is how much of a result stands in a notification (DL4).
 const MaxResultChars = 4096
 
-// ShortResult is a result as it stands in a notification: compact JSON, cut, with where the whole of it stands (DL4).
+// ShortResult is a result as it stands in a notification: compact JSON, cut at a character, and then with where the whole of
+// it stands, or without a path how long that is (DL4). Empty: it is no JSON.
 func ShortResult(result json.RawMessage, path string) string {
 	var compact bytes.Buffer
 	if json.Compact(&compact, result) != nil {
 		return ""
 	}
 	text := compact.String()
-	if whole := cut(text, MaxResultChars); whole == text || path == "" {
-		return whole
+	if cut(text, MaxResultChars) == text {
+		return text
 	}
 	note := " … the whole is in " + path
-	return cut(text, MaxResultChars-len(note)) + note
+	if path == "" {
+		note = fmt.Sprintf("… (%d bytes in all)", len(text))
+	}
+	return cut(text, MaxResultChars-utf8.RuneCountInString(note)) + note
 }
 
 // oneLine folds white space and cuts to n characters.

@@ -382,3 +382,19 @@ func TestQuestionIsToldWhileItWaits(t *testing.T) {
 		})
 	}
 }
+
+// TestShortResult looks at what a notification shows of the result of a call that became a task (DL4).
+func TestShortResult(t *testing.T) {
+	t.Parallel()
+	task := perdure.Task{State: perdure.TaskSucceeded, Origin: perdure.OriginDetached, Call: "call_1", Tool: "bash"}
+	task.Result = perdure.ShortResult(json.RawMessage(`{ "out": "two  spaces\n" }`), "/r.json")
+	if text := task.Notification(); !strings.HasSuffix(text, "\n- call_id: call_1\n- result: "+`{"out":"two  spaces\n"}`) {
+		t.Errorf("got %s", text)
+	}
+	long := json.RawMessage(`"` + strings.Repeat("日", 5000) + `"`)
+	for path, end := range map[string]string{"/r.json": "日 … the whole is in /r.json", "": "日… (15002 bytes in all)"} {
+		if got := perdure.ShortResult(long, path); !strings.HasSuffix(got, end) || len([]rune(got)) != perdure.MaxResultChars {
+			t.Errorf("with %q: %d characters, the end %q", path, len([]rune(got)), got[len(got)-60:])
+		}
+	}
+}

@@ -272,9 +272,13 @@ func TestNotification(t *testing.T) { // DL4
 	if got := item.Notification(); !strings.HasPrefix(got, "Background run ended with unknown outcome.\n") || !strings.HasSuffix(got, "\n- note: it may or may not have happened; check before repeating it") {
 		t.Errorf("got %q", got)
 	}
-	item.Result.Result = []byte(`"` + strings.Repeat("é", 4000) + `"`)
-	if got := item.Notification(); !strings.Contains(got, "é… (8002 bytes in all)") {
-		t.Errorf("got %q", got[len(got)-200:])
+	for n, want := range map[int]string{ // 4,096 characters, however many bytes
+		4000: "é\"\n- note: ", 4094: "é\"\n- note: ", 4095: "é… (8192 bytes in all)\n- note: ", 9000: "é… (18002 bytes in all)\n- note: ",
+	} {
+		item.Result.Result = []byte(`"` + strings.Repeat("é", n) + `"`)
+		if got := item.Notification(); !strings.Contains(got, want) {
+			t.Errorf("%d: got %q, want %q in it", n, got[len(got)-200:], want)
+		}
 	}
 }
 
