@@ -9,7 +9,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/cli"
-	"github.com/perdure/perdure/internal/effect"
+	"github.com/perdure/perdure/internal/sessionfile"
 	"github.com/perdure/perdure/internal/supervise"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
@@ -65,10 +65,10 @@ func (w *workspaces) folder(ctx context.Context, id perdure.SessionID) (string, 
 // files opens the files of a session, as the model sees them and as the runtime writes them. Where the folder
 // cannot be opened the model has no files, and what the runtime writes is kept in the store.
 func (w *workspaces) files(id perdure.SessionID) (model, runtime tool.Files) {
-	kept := effect.NewFiles(w.store, id, true)
+	kept := sessionfile.New(w.store, id, true)
 	folder, err := w.folder(context.Background(), id)
 	if err == nil && folder == "" {
-		return effect.NewFiles(w.store, id, false), kept
+		return sessionfile.New(w.store, id, false), kept
 	}
 	var dir *file.Dir
 	if err == nil {

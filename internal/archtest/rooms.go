@@ -72,7 +72,8 @@ func rooms() []room {
 		{"internal/secret", "."},
 		{"internal/cron", "."},
 		{"internal/redact", ""},
-		{"internal/effect", ". model tool dispatch store"},
+		{"internal/sessionfile", ". store tool"},
+		{"internal/effect", ". model tool dispatch store internal/sessionfile"},
 
 		// the ways in
 		{"internal/api", ". engine"},

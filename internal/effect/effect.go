@@ -1,7 +1,7 @@
 // Package effect carries out one command of the root: it asks the model, runs or takes over a tool call,
 // runs a task, and commits what happened together with the decision that follows from it.
 //
-// It may import the root, model, tool, dispatch and store. The one thing to know: the order of the steps of
+// It may import the root, model, tool, dispatch, store and sessionfile. The one thing to know: the order of the steps of
 // a call is kept here, and only here. Claim, then run, then settle with the event; nothing is told to
 // anybody before its commit.
 package effect
@@ -21,6 +21,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/dispatch"
+	"github.com/perdure/perdure/internal/sessionfile"
 	"github.com/perdure/perdure/model"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
@@ -145,7 +146,7 @@ func New(cfg Config) (*Effects, error) {
 	e := &Effects{cfg: cfg}
 	if cfg.Files == nil {
 		e.cfg.Files = func(id perdure.SessionID) (tool.Files, tool.Files) {
-			return &Files{store: cfg.Store, session: id}, &Files{store: cfg.Store, session: id, runtime: true}
+			return sessionfile.New(cfg.Store, id, false), sessionfile.New(cfg.Store, id, true)
 		}
 	}
 	return e, nil

@@ -1,4 +1,8 @@
-package effect
+// Package sessionfile is the files of a session, kept in the store.
+//
+// It may import the root, store and tool. The one thing to know: what stands below /.background is the runtime's; the
+// model reads it and cannot write it.
+package sessionfile
 
 import (
 	"bytes"
@@ -26,8 +30,8 @@ type Files struct {
 
 var _ tool.Files = (*Files)(nil)
 
-// NewFiles returns the files of a session as the model sees them, or, with runtime, as the runtime writes them.
-func NewFiles(s store.Store, session perdure.SessionID, runtime bool) *Files {
+// New returns the files of a session as the model sees them, or, with runtime, as the runtime writes them.
+func New(s store.Store, session perdure.SessionID, runtime bool) *Files {
 	return &Files{store: s, session: session, runtime: runtime}
 }
 

@@ -1,4 +1,4 @@
-package effect_test
+package sessionfile_test
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/effect"
+	"github.com/perdure/perdure/internal/sessionfile"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/memory"
 	"github.com/perdure/perdure/tool"
@@ -28,7 +29,7 @@ func (s seeded) Seed(ctx context.Context, name string, content []byte) error {
 }
 
 // Runtime returns the view that may write below /.background.
-func (s seeded) Runtime() tool.Files { return effect.NewFiles(s.store, s.session, true) }
+func (s seeded) Runtime() tool.Files { return sessionfile.New(s.store, s.session, true) }
 
 func TestFiles(t *testing.T) {
 	t.Parallel()
@@ -41,6 +42,6 @@ func TestFiles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return seeded{Files: effect.NewFiles(st, id, false), store: st, session: id}
+		return seeded{Files: sessionfile.New(st, id, false), store: st, session: id}
 	})
 }
