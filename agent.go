@@ -20,6 +20,7 @@ type Agent struct {
 	SoftBudgetMS      int64             `json:"soft_budget_ms,omitempty"`     // of tools that name none; 0: the engine's; -1: they never leave their turn (LN2)
 	ClientTools       bool              `json:"client_tools,omitempty"`       // the client answers client-side tools (AP11)
 	ClientConnections bool              `json:"client_connections,omitempty"` // the client sets up connections that tools need (AP12)
+	Subagent          bool              `json:"subagent,omitempty"`           // it works for another session; Child sets it (SA1)
 	Metadata          map[string]string `json:"metadata,omitempty"`
 }
 

@@ -25,13 +25,15 @@ func (s *Session) Apply(e Event) error {
 func (s *Session) apply(e Event) error {
 	switch f := e.Fact.(type) {
 	case SessionCreated:
-		s.Agent, s.Title, s.Status, s.CreatedAt = f.Agent, f.Agent.Title, SessionStarted, e.At
+		s.Agent, s.Title, s.Status, s.CreatedAt, s.Lineage = f.Agent, f.Agent.Title, SessionStarted, e.At, f.Lineage
 	case SessionUpdated:
 		s.Title = orString(f.Title, s.Title)
 	case SessionActivated:
 		s.Status = SessionActive
 	case SessionIdled:
 		s.Status = SessionIdle
+	case SessionStopped:
+		s.stop(f)
 	case MessageReceived:
 		s.receive(f)
 	case DeliveryHeld:
@@ -129,7 +131,10 @@ func (s *Session) applyTurn(e Event) error {
 	case ActCompleted:
 		s.completeAct()
 	case TurnCompleted, TurnFailed, TurnCanceled, TurnSealed:
-		s.Turn = nil
+		if s.Turn = nil; s.Lineage != nil { // its parent asks
+			end := t.endOf(f)
+			s.LastTurn = &end
+		}
 	default:
 		return fmt.Errorf("%w fact %T", Invalid, e.Fact)
 	}
@@ -147,7 +152,7 @@ func (s *Session) receive(f MessageReceived) {
 		s.Keys.put(f.Key, m.ID)
 	}
 	if f.Source == "" || f.Source == "user" || f.Source == "api" {
-		s.Continuations, s.Held = 0, false // a person spoke (DL8)
+		s.Continuations, s.Held, s.Stopped = 0, false, nil // a person spoke (DL8)
 	}
 	if f.Mode == ModeInterrupt && s.Turn != nil && s.Turn.Interrupt == nil {
 		s.Turn.Interrupt = &InterruptRequested{By: orString(f.Source, "user"), Reason: "a new message"}

@@ -101,6 +101,8 @@ func (s *Session) Decide(m Moment) []Command {
 func (s *Session) decideIdle(m Moment) []Command {
 	start := TurnStarted{Model: s.Agent.Model}
 	switch {
+	case s.Stopped != nil:
+		return []Command{Rest{}}
 	case len(s.Queue) > 0:
 		start.Cause, start.MessageID = CauseMessage, s.Queue[0].ID
 		start.Model = orString(s.Queue[0].Model, start.Model)

@@ -38,7 +38,7 @@ func (t Task) Notification() string {
 	line("summary", oneLine(t.Summary, 1000))
 	line("result_path", t.ResultPath)
 	line("log_path", t.LogPath)
-	if t.FromCall() {
+	if t.FromCall() || t.Kind == KindSubagent {
 		line("call_id", string(t.Call))
 		line("result", t.Result) // compact JSON, as ShortResult makes it: its white space stands in texts, and stays
 	}

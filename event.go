@@ -139,6 +139,8 @@ func decodeFact(t EventType, data json.RawMessage) (Fact, error) {
 		return decodeAs[SessionUpdated](data)
 	case "session.activated":
 		return decodeAs[SessionActivated](data)
+	case "session.stopped":
+		return decodeAs[SessionStopped](data)
 	case "session.idled":
 		return decodeAs[SessionIdled](data)
 	case "message.received":

@@ -22,7 +22,7 @@ import (
 // facts has one zero fact of each type that this version writes.
 func facts() []perdure.Fact {
 	return []perdure.Fact{
-		perdure.SessionCreated{}, perdure.SessionUpdated{}, perdure.SessionActivated{}, perdure.SessionIdled{},
+		perdure.SessionCreated{}, perdure.SessionUpdated{}, perdure.SessionActivated{}, perdure.SessionIdled{}, perdure.SessionStopped{},
 		perdure.MessageReceived{}, perdure.TurnStarted{}, perdure.InterruptRequested{},
 		perdure.TurnCompleted{}, perdure.TurnFailed{}, perdure.TurnCanceled{}, perdure.TurnSealed{},
 		perdure.ReasonStarted{}, perdure.ReasonCompleted{}, perdure.ReasonRecovered{},

@@ -12,6 +12,9 @@ func (SessionActivated) EventType() EventType { return "session.activated" }
 // EventType is session.idled.
 func (SessionIdled) EventType() EventType { return "session.idled" }
 
+// EventType is session.stopped.
+func (SessionStopped) EventType() EventType { return "session.stopped" }
+
 // EventType is message.received.
 func (MessageReceived) EventType() EventType { return "message.received" }
 

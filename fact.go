@@ -7,7 +7,8 @@ import (
 
 // SessionCreated opens a journal.
 type SessionCreated struct {
-	Agent Agent `json:"agent"`
+	Agent   Agent    `json:"agent"`
+	Lineage *Lineage `json:"lineage,omitempty"` // of a subagent; nil: the session is nobody's
 }
 
 // SessionUpdated changes what of a session may change.

@@ -18,6 +18,7 @@ const (
 	ErrorTool        ErrorKind = "tool_error"
 	ErrorInternal    ErrorKind = "internal"
 	ErrorNoResult    ErrorKind = "no_result"
+	ErrorSchema      ErrorKind = "schema_mismatch"       // of a subagent's answer (SA12)
 	ErrorInterrupted ErrorKind = "interrupted"           // calls only
 	ErrorCanceled    ErrorKind = "canceled"              // calls only
 	ErrorUnknown     ErrorKind = "unknown"               // calls only

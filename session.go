@@ -20,12 +20,15 @@ type Session struct {
 	ID            SessionID                   `json:"id"`
 	Seq           int64                       `json:"seq"` // of the last event folded
 	Agent         Agent                       `json:"agent"`
+	Lineage       *Lineage                    `json:"lineage,omitempty"` // of a subagent
 	Title         string                      `json:"title,omitempty"`
 	Status        SessionStatus               `json:"status"`
 	Transcript    []Message                   `json:"transcript,omitempty"`    // what the model is shown, in order
 	Queue         []Message                   `json:"queue,omitempty"`         // received and not yet in the transcript
 	Notices       []Message                   `json:"notices,omitempty"`       // notifications that no task carries, waiting
 	Turn          *Turn                       `json:"turn,omitempty"`          // nil at rest
+	LastTurn      *TurnEnd                    `json:"last_turn,omitempty"`     // of a subagent: how the last one ended
+	Stopped       *SessionStopped             `json:"stopped,omitempty"`       // nothing goes on until a person speaks
 	Tasks         map[TaskID]Task             `json:"tasks,omitempty"`         //
 	Approvals     map[ApprovalID]Approval     `json:"approvals,omitempty"`     // open ones
 	Ready         []TaskID                    `json:"ready,omitempty"`         // ended, to_loop and not delivered, in settle order
@@ -133,7 +136,7 @@ func (t Task) compareAge(other Task) int {
 // AtRest reports whether nothing is left to do: no turn, nothing queued, no live task, and no result on
 // its way that would start a turn.
 func (s *Session) AtRest() bool {
-	return s.Turn == nil && len(s.Queue) == 0 && len(s.OpenTasks()) == 0 && !s.wakes()
+	return s.Turn == nil && len(s.OpenTasks()) == 0 && (s.Stopped != nil || len(s.Queue) == 0 && !s.wakes())
 }
 
 // wakes reports whether a result that came home starts a turn of its own (DL6, DL8).

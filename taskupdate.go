@@ -32,6 +32,7 @@ type TaskUpdate struct {
 	Resolve          bool     // an operator's word: unknown may become succeeded or failed
 	Cancel           *CancelRequest
 	Delivered        Delivered
+	Lane             Lane     // Background: its call left the turn (LN1)
 	Delivery         Delivery // how the end comes home; live tasks only
 	Wake             Wake     // likewise
 }
@@ -82,7 +83,7 @@ func (t Task) Update(u TaskUpdate, now time.Time) (TaskChange, error) {
 	if err := t.step(u, now); err != nil {
 		return TaskChange{Task: old}, err
 	}
-	t.copyFields(u)
+	t.copyFields(u, now)
 	t.UpdatedAt = now
 	return TaskChange{
 		Task:     t,
@@ -167,7 +168,7 @@ func (t *Task) reopen(to TaskState) {
 // undelivered reports whether the task's result has not come home yet.
 func (t Task) undelivered() bool { return t.Delivered == NotDelivered || t.Delivered == "" }
 
-func (t *Task) copyFields(u TaskUpdate) {
+func (t *Task) copyFields(u TaskUpdate, now time.Time) {
 	if u.Detail != "" {
 		t.StateDetail = u.Detail
 	}
@@ -189,6 +190,9 @@ func (t *Task) copyFields(u TaskUpdate) {
 	}
 	if !u.DeadlineAt.IsZero() {
 		t.DeadlineAt = u.DeadlineAt
+	}
+	if u.Lane == Background && t.Lane != Background {
+		t.Lane, t.DetachedAt = Background, now
 	}
 	t.Delivery = Delivery(orString(string(u.Delivery), string(t.Delivery)))
 	t.Wake = Wake(orString(string(u.Wake), string(t.Wake)))
@@ -213,11 +217,12 @@ func (p *Progress) finite() bool {
 	return true
 }
 
-// newsworthy reports whether the journal must tell the change: state, attempt, intent, input request,
+// newsworthy reports whether the journal must tell the change: state, attempt, lane, intent, input request,
 // links or artifacts (EV7). Everything else only overwrites the row.
 func (t Task) newsworthy(old Task) bool {
 	return t.State != old.State ||
 		t.Attempt != old.Attempt ||
+		t.Lane != old.Lane ||
 		!t.CancelRequestedAt.Equal(old.CancelRequestedAt) ||
 		t.Delivery != old.Delivery || t.Wake != old.Wake ||
 		(t.InputRequest == nil) != (old.InputRequest == nil) ||

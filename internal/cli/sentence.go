@@ -21,6 +21,8 @@ func sentence(e perdure.Event) string {
 		return "it leaves its rest"
 	case perdure.SessionIdled:
 		return fmt.Sprintf("at rest; up to now %d tokens in, %d out", f.Usage.InputTokens, f.Usage.OutputTokens)
+	case perdure.SessionStopped:
+		return "by " + f.By + because(f.Reason)
 	case perdure.SessionAwaits:
 		return "for the client's answer to " + count(len(f.CallIDs), "call")
 	case perdure.MessageReceived:

@@ -211,7 +211,7 @@ func TestEverySentence(t *testing.T) {
 		perdure.TaskReattached{}, perdure.TaskResolved{}, perdure.TaskCancelRequested{}, perdure.TaskCancelReceipt{},
 		perdure.TaskDelivered{Message: perdure.Text("text")}, perdure.DeliveryHeld{Why: "w"}, perdure.UnknownFact{Kind: "later.kind"},
 		perdure.SessionCreated{Agent: perdure.Agent{Title: "t"}}, perdure.SessionUpdated{Title: "t"}, perdure.SessionActivated{},
-		perdure.SessionAwaits{}, perdure.SessionIdled{}, perdure.OutputStarted{}, perdure.ToolDetached{}, perdure.ToolCallRequested{},
+		perdure.SessionAwaits{}, perdure.SessionIdled{}, perdure.SessionStopped{By: "b"}, perdure.OutputStarted{}, perdure.ToolDetached{}, perdure.ToolCallRequested{},
 		perdure.CallReplanned{}, perdure.ApprovalRequested{}, perdure.ApprovalResolved{}, perdure.TaskMessageSent{}, perdure.TaskMessageReceived{},
 		perdure.ContextCompacted{},
 	} {

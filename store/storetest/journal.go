@@ -107,7 +107,7 @@ func (s *subject) encode(e perdure.Event) []byte {
 func everyFact() []perdure.Fact {
 	return []perdure.Fact{
 		filled[perdure.SessionCreated](), filled[perdure.SessionUpdated](), filled[perdure.SessionActivated](),
-		filled[perdure.SessionIdled](), filled[perdure.MessageReceived](), filled[perdure.TurnStarted](),
+		filled[perdure.SessionIdled](), filled[perdure.SessionStopped](), filled[perdure.MessageReceived](), filled[perdure.TurnStarted](),
 		filled[perdure.InterruptRequested](), filled[perdure.TurnCompleted](), filled[perdure.TurnFailed](),
 		filled[perdure.TurnCanceled](), filled[perdure.TurnSealed](), filled[perdure.ReasonStarted](),
 		filled[perdure.ReasonCompleted](), filled[perdure.ReasonRecovered](), filled[perdure.OutputStarted](),
