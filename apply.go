@@ -131,7 +131,8 @@ func (s *Session) applyTurn(e Event) error {
 	case ActCompleted:
 		s.completeAct()
 	case TurnCompleted, TurnFailed, TurnCanceled, TurnSealed:
-		if s.Turn = nil; s.Lineage != nil { // its parent asks
+		s.Turn = nil
+		if s.Lineage != nil { // its parent asks
 			end := t.endOf(f)
 			s.LastTurn = &end
 		}
