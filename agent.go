@@ -9,6 +9,9 @@ type Agent struct {
 	Tools             []string          `json:"tools,omitzero"`               // visible tools by name; nil: all that the engine has
 	MaxContextTokens  int               `json:"max_context_tokens,omitempty"` // estimated; beyond, the context is compacted before the model is asked (TN23); 0: only when the provider says so
 	MaxIterations     int               `json:"max_iterations,omitempty"`     // reason steps a turn; 0: DefaultMaxIterations
+	Summarise         bool              `json:"summarise,omitempty"`          // what is left out of the context is summed up by the model first (TN23)
+	Recovery          RecoveryMode      `json:"recovery,omitempty"`           // of an answer that broke off with text, where it is possible; empty: continue, else finalize (TN20)
+	SealAfter         int               `json:"seal_after,omitempty"`         // so many calls of a loop seal the turn, at least 3; 0: none do (TN24)
 	SerialCalls       bool              `json:"serial_calls,omitempty"`       // calls of a step strictly one after another (TN11)
 	MaxParallelCalls  int               `json:"max_parallel_calls,omitempty"` // 0: DefaultParallelCalls
 	MaxContinuations  int               `json:"max_continuations,omitempty"`  // automatic turns without a person; 0: DefaultMaxContinuations
@@ -17,6 +20,7 @@ type Agent struct {
 	Title             string            `json:"title,omitempty"`              // of the session; a tool may change it
 	DisableBackground bool              `json:"disable_background,omitempty"` // keeps the background set out (TL33)
 	DryRun            bool              `json:"dry_run,omitempty"`            // pure tools run, others say what they would do (AP13)
+	AskEffects        bool              `json:"ask_effects,omitempty"`        // a person is asked before every call of a tool that is not pure, whatever the policies allow
 	SoftBudgetMS      int64             `json:"soft_budget_ms,omitempty"`     // of tools that name none; 0: the engine's; -1: they never leave their turn (LN2)
 	ClientTools       bool              `json:"client_tools,omitempty"`       // the client answers client-side tools (AP11)
 	ClientConnections bool              `json:"client_connections,omitempty"` // the client sets up connections that tools need (AP12)

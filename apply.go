@@ -26,6 +26,8 @@ func (s *Session) apply(e Event) error {
 	switch f := e.Fact.(type) {
 	case SessionCreated:
 		s.Agent, s.Title, s.Status, s.CreatedAt, s.Lineage = f.Agent, f.Agent.Title, SessionStarted, e.At, f.Lineage
+	case SessionForked:
+		return s.fork(f)
 	case SessionUpdated:
 		s.Title = orString(f.Title, s.Title)
 	case SessionActivated:
@@ -48,6 +50,15 @@ func (s *Session) apply(e Event) error {
 	case TaskDelivered:
 		s.Transcript = append(s.Transcript, f.Message)
 		s.delivered(f.TaskIDs, DeliveredInjected)
+	case TranscriptRepaired:
+		return s.repair(f)
+	case LoopDetected:
+		if s.Turn != nil {
+			s.Turn.Loop.Told = s.Turn.Loop.Found.Sign
+		}
+		if len(f.Message.Parts) > 0 {
+			s.Notices = append(s.Notices, f.Message)
+		}
 	case ContextCompacted:
 		s.Compacted = f.Compaction
 		if s.Turn != nil {
@@ -75,6 +86,18 @@ func (s *Session) apply(e Event) error {
 	return nil
 }
 
+// fork takes over what was said elsewhere. It is the beginning of a conversation, so nothing may have been said here.
+func (s *Session) fork(f SessionForked) error {
+	if s.Seq != 1 {
+		return fmt.Errorf("%w: the session has begun, and cannot become a fork", Conflict)
+	}
+	s.Transcript, s.Compacted = slices.Clone(f.Transcript), f.Compaction
+	for _, id := range f.UsedCalls {
+		s.UsedCalls.put(id, true)
+	}
+	return nil
+}
+
 // applyTurn folds the facts that only a running turn can have.
 func (s *Session) applyTurn(e Event) error {
 	if _, unknown := e.Fact.(UnknownFact); unknown {
@@ -85,7 +108,7 @@ func (s *Session) applyTurn(e Event) error {
 		return nil // the turn ended before the wish was committed: nothing is left to interrupt
 	}
 	switch e.Fact.(type) {
-	case TaskCancelRequested, TaskCancelReceipt, TaskReattached, TaskResolved, TaskMessageReceived, TranscriptRepaired, ToolTakenOver,
+	case TaskCancelRequested, TaskCancelReceipt, TaskReattached, TaskResolved, TaskMessageReceived, OutputReplaced, ToolTakenOver,
 		ToolDetached:
 		return nil // they tell the story; the task's snapshot tells the state
 	}
@@ -180,6 +203,7 @@ func (s *Session) startReason(f ReasonStarted) {
 	}
 	t.LLMCallCount++
 	s.Nudged = false
+	s.Sound = max(s.Sound, len(s.Transcript)) // it was looked at before, and inputs have no calls
 	for _, id := range f.Inputs {
 		s.take(&s.Notices, id)
 		s.take(&s.Queue, id)
@@ -289,6 +313,7 @@ func (s *Session) completeAct() {
 		s.Transcript = append(s.Transcript, Message{Role: RoleToolResult, Parts: []Part{{Type: PartToolResult, Result: c.Result}}})
 	}
 	t.ToolCallCount += len(t.Calls)
+	t.Loop.note(t.Calls)
 	t.Phase, t.Calls = PhaseReady, nil
 	s.Status = SessionActive // whoever it waited for has answered
 }

@@ -10,14 +10,15 @@ import (
 // Compaction says what of the transcript the model is not shown any more (TN23). The transcript itself stays whole. The
 // zero value shows everything.
 type Compaction struct {
-	Masked int     `json:"masked,omitempty"` // large tool results before this message are masked
-	Drop   int     `json:"drop,omitempty"`   // the messages before this one are left out, all but the first
-	Notice Message `json:"notice,omitzero"`  // stands in their place: what was left out, and the tasks that are open (DL13)
+	Masked  int     `json:"masked,omitempty"`  // large tool results before this message are masked
+	Drop    int     `json:"drop,omitempty"`    // the messages before this one are left out, all but the first
+	Summary string  `json:"summary,omitempty"` // what the model made of those (TN23)
+	Notice  Message `json:"notice,omitzero"`   // stands in their place: what was left out, and the tasks that are open (DL13)
 }
 
 // ContextCompacted narrows what the model is shown, so that every replay shows it the same.
 type ContextCompacted struct {
-	Strategy   string     `json:"strategy"` // mask, drop
+	Strategy   string     `json:"strategy"` // mask, summarise, drop
 	Before     int        `json:"before"`   // tokens, estimated
 	After      int        `json:"after"`
 	Compaction Compaction `json:"compaction"`
@@ -130,6 +131,187 @@ func (s *Session) compact(m Moment, most int) (fact ContextCompacted, ok bool) {
 	return fact, fact.After < before
 }
 
+// SumUp asks the model to sum up what is about to be left out, and answers with context.compacted: with the summary,
+// or, where there is none to be had, as it is (TN23).
+type SumUp struct {
+	Turn  TurnID
+	Fact  ContextCompacted // what is left out when there is no summary
+	Again *ReasonStarted   // the model is asked again with it; nil: the step has not begun
+}
+
+func (SumUp) command() {}
+
+// MaxSummaryBytes bounds a summary.
+const MaxSummaryBytes = 4000
+
+const summaryMark = "Summary of what is left out:\n"
+
+// LeftOut is what the model is shown now and will not be any more, among it an earlier notice. The first message stays.
+func (s *Session) LeftOut(c SumUp) []Message {
+	old := s.Compacted
+	return old.view(s.Transcript[:min(c.Fact.Compaction.Drop, len(s.Transcript))])
+}
+
+// Events are what a summary comes to; none is a drop without it.
+func (c SumUp) Events(s *Session, summary string) []Event {
+	fact := c.Fact
+	if summary = strings.TrimSpace(cut(strings.ToValidUTF8(summary, ""), MaxSummaryBytes/4)); summary != "" {
+		notice := fact.Compaction.Notice
+		text := notice.Text()
+		if old := s.Compacted.Summary; old != "" { // it is part of what was summed up
+			text = strings.Replace(text, "\n"+summaryMark+old, "", 1)
+		}
+		first, rest, _ := strings.Cut(text, "\n")
+		notice.Parts = []Part{{Type: PartText, Text: strings.TrimSuffix(first+"\n"+summaryMark+summary+"\n"+rest, "\n")}}
+		fact.Strategy, fact.Compaction.Summary, fact.Compaction.Notice = "summarise", summary, notice
+		fact.After = tokens(fact.Compaction.view(s.Transcript))
+	}
+	events := []Event{{Session: s.ID, Actor: "runtime", Turn: c.Turn, Fact: fact}}
+	if c.Again != nil {
+		events = append(events, Event{Session: s.ID, Actor: "runtime", Turn: c.Turn, Fact: *c.Again})
+	}
+	return events
+}
+
+// tooLong says what the context needs before the model is asked: nothing, where it fits or nothing more can be left out.
+func (s *Session) tooLong(m Moment) (fact ContextCompacted, ok bool) {
+	most := s.Agent.MaxContextTokens
+	if most <= 0 || tokens(s.Context()) <= most {
+		return fact, false
+	}
+	return s.compact(m, most)
+}
+
+// sumsUp reports whether what is left out is summed up first.
+func (s *Session) sumsUp(fact ContextCompacted) bool {
+	return s.Agent.Summarise && fact.Compaction.Drop > max(s.Compacted.Drop, 1)
+}
+
+// RepairTranscript looks up the results of calls that have none, and answers with transcript.repaired for each breach of
+// the law that every call has exactly one result, after it and before the next answer (TN16).
+type RepairTranscript struct {
+	Turn     TurnID
+	Breaches []Breach
+}
+
+func (RepairTranscript) command() {}
+
+// Breach is a call without a result in its place, or a result that is one too many or of no call.
+type Breach struct {
+	Call    ToolCall    // Dropped: only its id is known
+	Dropped bool        // the result goes
+	Result  *ToolResult // of the call, found at another place; nil: the ledger is asked
+	message int         // where in the transcript: the call's, or the result's
+	part    int
+}
+
+// Breaches finds what is broken after the sound part of the transcript.
+func (s *Session) Breaches() []Breach {
+	var found []Breach
+	open := map[CallID]int{} // calls that wait for a result, by their index in asked
+	var asked []Breach
+	settle := func() {
+		for _, a := range asked {
+			if _, waits := open[a.Call.ID]; waits {
+				a.Result = s.strayResult(a.Call.ID, a.message)
+				found = append(found, a)
+			}
+		}
+		open, asked = map[CallID]int{}, nil
+	}
+	for i := min(s.Sound, len(s.Transcript)); i < len(s.Transcript); i++ {
+		m := s.Transcript[i]
+		if m.Role == RoleAgent {
+			settle()
+		}
+		for j, p := range m.Parts {
+			switch {
+			case p.Type == PartToolCall && p.Call != nil:
+				open[p.Call.ID] = len(asked)
+				asked = append(asked, Breach{Call: *p.Call, message: i, part: j})
+			case p.Type == PartToolResult && p.Result != nil:
+				if _, waits := open[p.Result.CallID]; !waits {
+					found = append(found, Breach{Call: ToolCall{ID: p.Result.CallID}, Dropped: true, message: i, part: j})
+				}
+				delete(open, p.Result.CallID)
+			}
+		}
+	}
+	settle()
+	return found
+}
+
+// Breaks reports whether the breach that a repair is of is still there.
+func (s *Session) Breaks(f TranscriptRepaired) bool {
+	return slices.ContainsFunc(s.Breaches(), f.mends)
+}
+
+func (f TranscriptRepaired) mends(b Breach) bool { return b.Call.ID == f.CallID && b.Dropped == (f.Result == nil) }
+
+// strayResult is a result of a call that stands too late.
+func (s *Session) strayResult(id CallID, after int) *ToolResult {
+	for _, m := range s.Transcript[after:] {
+		for _, p := range m.Parts {
+			if p.Result != nil && p.Result.CallID == id {
+				return p.Result
+			}
+		}
+	}
+	return nil
+}
+
+// repair mends the first breach that a repair is of. A fact of an earlier version, which tells no result, mends nothing.
+func (s *Session) repair(f TranscriptRepaired) error {
+	if f.Result == nil && f.Action != RepairDropped {
+		return nil
+	}
+	broken := s.Breaches()
+	i := slices.IndexFunc(broken, f.mends)
+	if i < 0 {
+		return nil // mended before
+	}
+	b := broken[i]
+	s.Transcript = slices.Clone(s.Transcript)
+	if b.Dropped {
+		m := s.Transcript[b.message]
+		m.Parts = slices.Delete(slices.Clone(m.Parts), b.part, b.part+1)
+		s.Transcript[b.message] = m
+		if len(m.Parts) == 0 {
+			s.Transcript = slices.Delete(s.Transcript, b.message, b.message+1)
+			s.Compacted.moved(b.message, -1)
+		}
+		return nil
+	}
+	if f.Result.CallID != f.CallID {
+		return fmt.Errorf("%w: the result of call %s is of call %s", Conflict, f.CallID, f.Result.CallID)
+	}
+	calls := s.Transcript[b.message].Calls()
+	before := func(id CallID) bool { // in the model's order
+		at := func(id CallID) int { return slices.IndexFunc(calls, func(c ToolCall) bool { return c.ID == id }) }
+		return at(id) >= 0 && at(id) < at(f.CallID)
+	}
+	at := b.message + 1
+	for ; at < len(s.Transcript); at++ {
+		m := s.Transcript[at]
+		if m.Role != RoleToolResult || len(m.Parts) == 0 || m.Parts[0].Result == nil || !before(m.Parts[0].Result.CallID) {
+			break
+		}
+	}
+	s.Transcript = slices.Insert(s.Transcript, at, Message{Role: RoleToolResult, Parts: []Part{{Type: PartToolResult, Result: f.Result}}})
+	s.Compacted.moved(at, 1)
+	return nil
+}
+
+// moved keeps the borders where they were when a message comes or goes before them.
+func (c *Compaction) moved(at, by int) {
+	if at < c.Masked {
+		c.Masked += by
+	}
+	if at < c.Drop {
+		c.Drop += by
+	}
+}
+
 // indexes are 0 to n-1.
 func indexes(n int) []int {
 	list := make([]int, n)
@@ -157,6 +339,9 @@ func (s *Session) leftOut(m Moment, before int) Message {
 	var lines []string
 	if before > 1 {
 		lines = append(lines, fmt.Sprintf("%d earlier messages are left out here to save room.", before-1))
+	}
+	if summary := s.Compacted.Summary; summary != "" {
+		lines = append(lines, summaryMark+summary)
 	}
 	var tasks []Task
 	for _, t := range s.Tasks {

@@ -87,7 +87,7 @@ func (s *Session) Decide(m Moment) []Command {
 	}
 	switch t.Phase {
 	case PhaseReady:
-		return s.record(s.reasonEvents(m, time.Time{}))
+		return s.decideReady(m)
 	case PhaseReasoning:
 		return []Command{CallModel{Turn: t.ID, Exec: t.Exec, Message: t.Message, Attempt: t.Attempt, NotBefore: t.NotBefore}}
 	case PhaseReasoned:
@@ -119,6 +119,21 @@ func (s *Session) decideIdle(m Moment) []Command {
 	return s.record([]Event{activated, started})
 }
 
+// decideReady asks the model next, after what has to be done first: a loop is told, the transcript is whole (TN16), and
+// what is left out is summed up.
+func (s *Session) decideReady(m Moment) []Command {
+	if events := s.looping(m); len(events) > 0 {
+		return s.record(events)
+	}
+	if broken := s.Breaches(); len(broken) > 0 {
+		return []Command{RepairTranscript{Turn: s.Turn.ID, Breaches: broken}}
+	}
+	if fact, ok := s.tooLong(m); ok && s.sumsUp(fact) {
+		return []Command{SumUp{Turn: s.Turn.ID, Fact: fact}}
+	}
+	return s.record(s.reasonEvents(m, time.Time{}))
+}
+
 // reasonEvents opens the next reason step at a safe point: what came home is delivered, what is queued
 // enters the transcript, then the model is to be asked (DL3, DL10), at once or after a journaled wait.
 func (s *Session) reasonEvents(m Moment, notBefore time.Time) []Event {
@@ -127,10 +142,8 @@ func (s *Session) reasonEvents(m Moment, notBefore time.Time) []Event {
 		events = append(events, s.event(m, s.delivery(m, s.Tasks[id])))
 	}
 	t := s.Turn
-	if most := s.Agent.MaxContextTokens; most > 0 && tokens(s.Context()) > most {
-		if fact, ok := s.compact(m, most); ok {
-			events = append(events, s.event(m, fact))
-		}
+	if fact, ok := s.tooLong(m); ok {
+		events = append(events, s.event(m, fact))
 	}
 	step := ReasonStarted{Iteration: t.Iteration + 1, Attempt: 1, Model: t.Model, NotBefore: notBefore}
 	for _, notice := range s.Notices {
@@ -180,7 +193,12 @@ func (s *Session) decideFailed(m Moment) []Command {
 	}
 	empty := last.Code == CodeEmptyAnswer
 	if last.Code == CodeTooLarge && !t.Shrunk {
-		if fact, ok := s.compact(m, tokens(s.Context())/2); ok {
+		fact, ok := s.compact(m, tokens(s.Context())/2)
+		if ok && s.sumsUp(fact) {
+			again := s.askAgain(m)
+			return []Command{SumUp{Turn: t.ID, Fact: fact, Again: &again}}
+		}
+		if ok {
 			return s.record([]Event{s.event(m, fact), s.event(m, s.askAgain(m))})
 		}
 	}
@@ -190,7 +208,7 @@ func (s *Session) decideFailed(m Moment) []Command {
 	}
 	if again {
 		step := s.askAgain(m)
-		if !empty {
+		if !empty && last.Code != CodeBrokenOff { // what broke off with us needs no rest
 			step.NotBefore = m.Now.Add(RetryDelay(t.Attempt, last.RetryAfter, string(t.Exec)))
 		}
 		return s.record([]Event{s.event(m, step)})
@@ -216,7 +234,11 @@ func (s *Session) decideCutOff(m Moment) []Command {
 	if !t.Last.Retryable || t.CutOff > 1 || t.Iteration >= s.Agent.maxIterations() {
 		return s.record(s.failTurn(m))
 	}
-	return s.record(s.reasonEvents(m, m.Now.Add(RetryDelay(t.Attempt, t.Last.RetryAfter, string(t.Exec)))))
+	notBefore := m.Now.Add(RetryDelay(t.Attempt, t.Last.RetryAfter, string(t.Exec)))
+	if t.Last.Code == CodeBrokenOff {
+		notBefore = time.Time{}
+	}
+	return s.record(s.reasonEvents(m, notBefore))
 }
 
 // failTurn ends the turn with the failure of its last reason step.

@@ -167,6 +167,10 @@ func decodeFact(t EventType, data json.RawMessage) (Fact, error) {
 		return decodeAs[OutputStarted](data)
 	case "output.message.completed":
 		return decodeAs[OutputCompleted](data)
+	case "output.message.replaced":
+		return decodeAs[OutputReplaced](data)
+	case "turn.loop_detected":
+		return decodeAs[LoopDetected](data)
 	case "llm.generation":
 		return decodeAs[Generation](data)
 	case "act.started":
@@ -214,6 +218,8 @@ func decodeLater(t EventType, data json.RawMessage) (Fact, error) {
 		return decodeAs[TaskMessageSent](data)
 	case "task.message.received":
 		return decodeAs[TaskMessageReceived](data)
+	case "session.forked":
+		return decodeAs[SessionForked](data)
 	case "session.waiting":
 		return decodeAs[SessionAwaits](data)
 	case "tool.detached":

@@ -33,7 +33,7 @@ func facts() []perdure.Fact {
 		perdure.TaskCancelRequested{}, perdure.TaskCancelReceipt{}, perdure.TaskDelivered{}, perdure.DeliveryHeld{},
 		perdure.SessionAwaits{}, perdure.ToolDetached{}, perdure.ToolCallRequested{}, perdure.CallReplanned{},
 		perdure.ApprovalRequested{}, perdure.ApprovalResolved{}, perdure.TaskMessageSent{}, perdure.TaskMessageReceived{},
-		perdure.ContextCompacted{},
+		perdure.ContextCompacted{}, perdure.OutputReplaced{}, perdure.LoopDetected{}, perdure.SessionForked{},
 	}
 }
 

@@ -3,6 +3,9 @@ package perdure
 // EventType is session.created.
 func (SessionCreated) EventType() EventType { return "session.created" }
 
+// EventType is session.forked.
+func (SessionForked) EventType() EventType { return "session.forked" }
+
 // EventType is session.updated.
 func (SessionUpdated) EventType() EventType { return "session.updated" }
 
@@ -50,6 +53,12 @@ func (OutputStarted) EventType() EventType { return "output.message.started" }
 
 // EventType is output.message.completed.
 func (OutputCompleted) EventType() EventType { return "output.message.completed" }
+
+// EventType is output.message.replaced.
+func (OutputReplaced) EventType() EventType { return "output.message.replaced" }
+
+// EventType is turn.loop_detected.
+func (LoopDetected) EventType() EventType { return "turn.loop_detected" }
 
 // EventType is llm.generation.
 func (Generation) EventType() EventType { return "llm.generation" }

@@ -16,6 +16,23 @@ type SessionUpdated struct {
 	Title string `json:"title,omitempty"`
 }
 
+// SessionForked begins a session with what was said in another one (SA1: lineage only, no nesting). It stands right after
+// session.created and holds all that is taken over, so that neither session needs the other's journal.
+type SessionForked struct {
+	From       SessionID  `json:"from"`
+	Seq        int64      `json:"seq"`                  // up to which the other journal was folded
+	Effects    string     `json:"effects"`              // what becomes of new effects: ForkAsks or ForkDryRun
+	Transcript []Message  `json:"transcript,omitempty"` // every call in it has its result
+	UsedCalls  []CallID   `json:"used_calls,omitempty"` // of the other session, so that none comes again (N7)
+	Compaction Compaction `json:"compaction,omitzero"`
+}
+
+// What becomes of new effects in a fork.
+const (
+	ForkAsks   = "ask"     // a person is asked before each
+	ForkDryRun = "dry_run" // none happens (AP13)
+)
+
 // SessionActivated says that a session left its rest.
 type SessionActivated struct {
 	TurnID TurnID `json:"turn_id"`
@@ -141,9 +158,11 @@ type ReasonCompleted struct {
 // RecoveryMode says what becomes of an answer that broke off (TN20).
 type RecoveryMode string
 
-// The modes. A model call that broke off without text is tried again and needs none.
+// The modes. A call that was to be made by a message that broke off is never made, whatever the mode.
 const (
-	RecoverFinalize RecoveryMode = "finalize" // the text that came is the answer, marked as interrupted; its calls are not
+	RecoverFinalize RecoveryMode = "finalize" // the text that came is the answer, marked as interrupted
+	RecoverContinue RecoveryMode = "continue" // the model goes on from the text that came; the message holds both
+	RecoverRestart  RecoveryMode = "restart"  // the model is asked anew for the same message; text that was seen is replaced
 )
 
 // ReasonRecovered says what became of an answer that broke off (TN20).
@@ -151,7 +170,7 @@ type ReasonRecovered struct {
 	MessageID MessageID    `json:"message_id"`
 	Mode      RecoveryMode `json:"mode"`
 	KeptLen   int          `json:"kept_len"` // bytes of text
-	Message   Message      `json:"message"`  // the notification that tells the model; enters the transcript with the next step
+	Message   Message      `json:"message"`  // the notification that tells the model; enters the transcript with the next step. Finalize only
 }
 
 // OutputStarted says that an answer begins.
@@ -166,6 +185,28 @@ type OutputCompleted struct {
 	Usage        Usage   `json:"usage"`
 	Interrupted  bool    `json:"interrupted,omitempty"`
 	FinishReason string  `json:"finish_reason,omitempty"`
+}
+
+// Why the text of a message was replaced.
+const (
+	ReplacedByGuard   = "guard"     // a guard of the host tripped (TN9)
+	ReplacedByRestart = "restarted" // the message begins again (TN20)
+)
+
+// OutputReplaced says that the text so far of an open message does not count any more. What it was stands nowhere (TN9).
+type OutputReplaced struct {
+	MessageID   MessageID `json:"message_id"`
+	Guardrail   string    `json:"guardrail,omitempty"` // the name of the guard that tripped
+	ReasonCode  string    `json:"reason_code"`
+	Replacement string    `json:"replacement"` // stands in its place; empty: nothing does
+}
+
+// LoopDetected says that the model makes the same call again and again, and gets the same (TN24). It stops nothing.
+type LoopDetected struct {
+	Name        string  `json:"name"`
+	Fingerprint string  `json:"fingerprint,omitempty"`
+	Count       int     `json:"count"`
+	Message     Message `json:"message"` // the notification that tells the model; without parts: none
 }
 
 // Generation is one model call as it is billed and traced.
@@ -306,12 +347,23 @@ type ToolResolved struct {
 	Message Message         `json:"message"` // the notification
 }
 
-// TranscriptRepaired says which result a call was given that had none (TN16).
+// What a repair does: the rows of TN17, and TN18.
+const (
+	RepairReplay      = "replay"
+	RepairPlaceholder = "placeholder"
+	RepairUnknown     = "unknown"
+	RepairInterrupted = "interrupted"
+	RepairNotExecuted = "not_executed"
+	RepairDropped     = "dropped" // a result that was one too many, or of no call
+)
+
+// TranscriptRepaired says which result a call was given that had none, or that a result was dropped (TN16, TN18).
 type TranscriptRepaired struct {
-	CallID CallID `json:"call_id"`
-	Tool   string `json:"tool"`
-	Action string `json:"action"`
-	TurnID TurnID `json:"turn_id"`
+	CallID CallID      `json:"call_id"`
+	Tool   string      `json:"tool"`
+	Action string      `json:"action"`
+	TurnID TurnID      `json:"turn_id"`          // that asked for the call; empty: nobody knows
+	Result *ToolResult `json:"result,omitempty"` // nil: one was dropped
 }
 
 // TaskCreated is the whole record of a new task.

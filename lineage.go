@@ -165,6 +165,7 @@ func (a Agent) Child(wanted Agent) Agent {
 		child.Tools = []string{} // none, which is not all
 	}
 	child.DryRun = a.DryRun || wanted.DryRun
+	child.AskEffects = a.AskEffects || wanted.AskEffects
 	child.DisableBackground = a.DisableBackground || wanted.DisableBackground
 	child.ClientTools, child.ClientConnections = false, false // the client speaks with the parent
 	child.MaxIterations = tighter(a.MaxIterations, wanted.MaxIterations)

@@ -12,7 +12,7 @@ import (
 
 // FoldVersion is the version of what [Session.Apply] makes of a journal. A snapshot of another version is
 // ignored and the journal is folded from its start (O8).
-const FoldVersion = 2
+const FoldVersion = 3
 
 // Session is a durable conversation: the fold of its journal. Only [Session.Apply] changes it.
 // It is not safe for concurrent use; one goroutine owns a session.
@@ -39,6 +39,7 @@ type Session struct {
 	Held          bool                        `json:"held,omitempty"`          // delivery.held was said since then
 	Nudged        bool                        `json:"nudged,omitempty"`        // a task's message asks for a turn (DL7)
 	Compacted     Compaction                  `json:"compacted,omitzero"`      // what the model is not shown any more (TN23)
+	Sound         int                         `json:"sound,omitempty"`         // messages in which every call has its one result (TN16)
 	Usage         Usage                       `json:"usage"`
 	CreatedAt     time.Time                   `json:"created_at"`
 	UpdatedAt     time.Time                   `json:"updated_at"`

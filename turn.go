@@ -1,9 +1,14 @@
 package perdure
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"hash/fnv"
+	"regexp"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -40,6 +45,7 @@ type Turn struct {
 	Model     string              `json:"model,omitempty"`     // asked for; empty: the engine's default (N10)
 	StartedAt time.Time           `json:"started_at"`
 	ActAt     time.Time           `json:"act_at,omitzero"`
+	Loop      Loop                `json:"loop,omitzero"` // what shows that the turn does not get on (TN24)
 
 	Usage         Usage     `json:"usage"`
 	Final         MessageID `json:"final,omitempty"`
@@ -150,6 +156,7 @@ const (
 	CodeInterrupted = "interrupted"           // the model call was stopped with its turn
 	CodeTooLarge    = "request_too_large"     // the context is compacted once, and asked again (TN23)
 	CodeIdle        = "idle_timeout"          // nothing happened for too long (TN15)
+	CodeBrokenOff   = "broken_off"            // the runtime ended while the model answered (TN20)
 	CodeDeterminism = "determinism_violation" // LG14
 	CodeProcessing  = "processing_error"      // anything else of ours
 )
@@ -176,4 +183,105 @@ func RetryDelay(attempt int, asked time.Duration, seed string) time.Duration {
 	h.Write([]byte(seed))
 	jitter := int64(h.Sum32()%201) - 100 // thousandths of the delay
 	return delay + delay/1000*time.Duration(jitter)
+}
+
+// Loop is what of a turn's calls shows that it does not get on (TN24). A sign is a call with its result, without times
+// and ids.
+type Loop struct {
+	Last  string   `json:"last,omitempty"`  // sign of the call that ended last
+	Count int      `json:"count,omitempty"` // how often it came in a row
+	Reads []string `json:"reads,omitempty"` // signs of the last reads of files, oldest first; never changed in place
+	Told  string   `json:"told,omitempty"`  // sign that turn.loop_detected was said of
+	Found Looped   `json:"found,omitzero"`  // in the step that ended last
+}
+
+// Looped is a call that came too often with the same result.
+type Looped struct {
+	Sign        string `json:"sign,omitempty"`
+	Name        string `json:"name,omitempty"`
+	Fingerprint string `json:"fingerprint,omitempty"`
+	Count       int    `json:"count,omitempty"`
+}
+
+const (
+	loopAt    = 3  // calls that are a loop (TN24)
+	keptReads = 64 // of Loop.Reads
+	readTool  = "read_file"
+)
+
+// volatile is what of a result says nothing about progress: moments, ids, and what is measured.
+var volatile = regexp.MustCompile(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?` +
+	`|\b[a-z]+_[0-9a-f]{32}\b|\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b` +
+	`|"(\w+_)?(ms|us|ns|seconds|duration|elapsed|time|timestamp|at)":\s*-?[0-9.]+`)
+
+// note looks at the calls of a step that is over, in the model's order. Tools that only wait count for nothing: they
+// are meant to be asked again.
+func (l *Loop) note(calls []TurnCall) {
+	l.Found = Looped{}
+	for _, c := range calls {
+		if c.Result == nil || slices.Contains([]string{"wait_task", "get_task", "check_background_tool"}, c.Name) {
+			continue
+		}
+		sign := c.sign()
+		if sign != l.Last {
+			l.Last, l.Count = sign, 0
+		}
+		l.Count++
+		times := l.Count
+		if c.Name == readTool { // whatever was done in between, the file has not changed
+			times = max(times, 1+count(l.Reads, sign))
+			l.Reads = append(slices.Clone(l.Reads[max(len(l.Reads)-keptReads+1, 0):]), sign)
+		}
+		if times >= loopAt && times >= l.Found.Count {
+			l.Found = Looped{Sign: sign, Name: c.Name, Fingerprint: c.Fingerprint, Count: times}
+		}
+	}
+}
+
+func count(signs []string, sign string) int {
+	n := 0
+	for _, s := range signs {
+		if s == sign {
+			n++
+		}
+	}
+	return n
+}
+
+// sign is the call with its result, without times and ids.
+func (c TurnCall) sign() string {
+	h := sha256.New()
+	r := c.Result
+	fmt.Fprintf(h, "%q %q", orString(c.Fingerprint, c.Name+" "+string(c.Args)), r.ErrorKind)
+	h.Write(volatile.ReplaceAll(r.Result, nil))
+	h.Write(volatile.ReplaceAll([]byte(r.Error), nil))
+	for _, image := range r.Images {
+		fmt.Fprintf(h, "%q", image.Base64)
+	}
+	return hex.EncodeToString(h.Sum(nil)[:12])
+}
+
+// looping says once of a loop that it is one, and seals the turn where its agent wants that (TN24).
+func (s *Session) looping(m Moment) []Event {
+	found := s.Turn.Loop.Found
+	if found.Count < loopAt {
+		return nil
+	}
+	seals := s.Agent.SealAfter > 0 && found.Count >= s.Agent.SealAfter
+	var events []Event
+	if s.Turn.Loop.Told != found.Sign {
+		told := LoopDetected{Name: found.Name, Fingerprint: found.Fingerprint, Count: found.Count}
+		if !seals {
+			id := DeriveID[MessageID](m.Secret, m.Now, string(s.Turn.ID), "loop", found.Sign, fmt.Sprint(s.Seq))
+			text := fmt.Sprintf("You called %s %d times with the same arguments and got the same result each time. Calling it again will not "+
+				"change that: use what you have, try something else, or say what keeps you from going on.", strings.ToValidUTF8(found.Name, "?"), found.Count)
+			told.Message = Message{ID: id, Role: RoleNotification, Parts: []Part{{Type: PartText, Text: text}}, At: m.Now}
+		}
+		events = append(events, s.event(m, told))
+	}
+	if seals {
+		why := fmt.Sprintf("%s was called %d times with the same result", found.Name, found.Count)
+		events = append(events, s.event(m, InterruptRequested{By: "runtime", Reason: why, Seal: "no_progress"}))
+	}
+	return events
 }

@@ -19,6 +19,7 @@ import (
 // store cannot promise durability any more.
 type Engine interface {
 	Sessions
+	Archives
 	Conversations
 	Journals
 	Calls

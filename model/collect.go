@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 
 	"github.com/perdure/perdure"
@@ -21,6 +22,21 @@ type Answer struct {
 	Finish    Finish          // empty: the answer is not whole
 	Model     string          // which model answered; empty: the provider did not say
 	Discarded int             // calls that were begun and cannot be accepted (TN7)
+}
+
+// After is the answer with the text that it goes on from before its own (TN20).
+func (a Answer) After(prefix string) Answer {
+	if prefix == "" {
+		return a
+	}
+	parts := slices.Clone(a.Message.Parts)
+	if len(parts) > 0 && parts[0].Type == perdure.PartText {
+		parts[0].Text = prefix + parts[0].Text
+	} else {
+		parts = slices.Insert(parts, 0, perdure.Part{Type: perdure.PartText, Text: prefix})
+	}
+	a.Message.Parts = parts
+	return a
 }
 
 // Collect folds a stream into an answer. on sees each delta as it comes, before it is folded; nil: nobody does.

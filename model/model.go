@@ -21,6 +21,13 @@ type Model interface {
 	Stream(ctx context.Context, req Request) iter.Seq2[Delta, error]
 }
 
+// Prefixer is a Model that can go on from the beginning of an answer (TN20).
+type Prefixer interface {
+	// ContinuesFrom reports whether a model, by the name of a Request, takes Request.Prefix. Only then is it ever set.
+	// Safe for concurrent use; it asks nobody.
+	ContinuesFrom(model string) bool
+}
+
 // Request is one question to a model.
 type Request struct {
 	Session   perdure.SessionID
@@ -30,6 +37,10 @@ type Request struct {
 	Tools     []Tool
 	MaxTokens int // 0: the adapter's default
 	Attempt   int // of this reason step, from 1
+
+	// Prefix is how the answer begins: the model goes on from there, and yields only what comes after it. It does not
+	// end in white space. Empty: the answer begins anew.
+	Prefix string
 }
 
 // Tool is a tool as a model is told of it.

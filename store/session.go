@@ -9,6 +9,9 @@ import (
 // Session is a session's row: what lists show, who drives it, and what is kept out of the journal.
 type Session struct {
 	ID        perdure.SessionID
+	Parent    perdure.SessionID // whose subagent it is; empty: nobody's
+	Root      perdure.SessionID // of its tree; its own id without a parent
+	Forked    perdure.SessionID // the session that it was forked from; lineage only (SA1)
 	Title     string
 	Status    perdure.SessionStatus
 	LastSeq   int64
@@ -26,8 +29,9 @@ func (s Session) Unread() bool { return s.LastSeq > s.TakenSeq }
 
 // SessionFilter narrows a list of sessions. The zero value lists all.
 type SessionFilter struct {
-	Unrested bool // only those that a worker drives or drove: Worker is set
-	Limit    int  // 0: no limit
+	Unrested bool              // only those that a worker drives or drove: Worker is set
+	Parent   perdure.SessionID // only its children; empty: everybody
+	Limit    int               // 0: no limit
 }
 
 // Snapshot is a cached fold of a session (O8). It is never the truth.
@@ -49,8 +53,9 @@ type SessionReader interface {
 
 // SessionWriter writes sessions.
 type SessionWriter interface {
-	// CreateSession adds a row of ID, Title, Status, Secret, CreatedAt and UpdatedAt, the moments cut to
-	// microseconds. The other fields begin at zero, whatever s says. Conflict: the id exists.
+	// CreateSession adds a row of ID, Parent, Root, Forked, Title, Status, Secret, CreatedAt and UpdatedAt, the moments
+	// cut to microseconds. An empty Root is stored as ID. The other fields begin at zero, whatever s says. Conflict:
+	// the id exists.
 	CreateSession(s Session) error
 	// TakeSession makes worker the driver: epoch+1, and take-ups+1 if no event came since the last taking or
 	// release, else 0, and notes the last seq as seen. The first taking counts 0. It returns the row as it is

@@ -1,5 +1,5 @@
 // Package store is the port of memory that survives: journal, sessions, effect ledger, tasks, outbox,
-// files, task logs, workers, approvals and requests by idempotency key, committed together or not at all.
+// files, task logs, workers, approvals, spawn handles and requests by idempotency key, committed together or not at all.
 //
 // It may import the root only. The one thing to know: everything that changes goes through
 // [Store.InTx], and nothing is acknowledged before InTx has returned nil. The laws stand in storetest.
@@ -59,6 +59,9 @@ type Reader interface {
 	WorkerReader
 	RequestReader
 	ApprovalReader
+	PartialReader
+	SpawnReader
+	DumpReader
 }
 
 // Tx is what a transaction may ask and do. What it wrote it reads back.
@@ -72,6 +75,9 @@ type Tx interface {
 	WorkerWriter
 	RequestWriter
 	ApprovalWriter
+	PartialWriter
+	SpawnWriter
+	DumpWriter
 }
 
 // Frame is what a watcher sees: an event of the journal, or something for display that was never stored.

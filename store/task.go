@@ -21,7 +21,11 @@ type TaskCount struct {
 	Session  perdure.SessionID
 	N        int
 	Detached int // of the N, those whose Origin is perdure.OriginDetached: they take none of the session's places (BG16)
+	Agents   int // of the N, those whose Origin is perdure.OriginSubagent: their limits are others (SA5)
 }
+
+// Places is how many of a session's places the tasks take.
+func (c TaskCount) Places() int { return c.N - c.Detached - c.Agents }
 
 // Delivery is an outbox row: the end of a task that has to come home (DL1).
 type Delivery struct {
@@ -45,6 +49,15 @@ type LogChunk struct {
 	Bytes   []byte
 }
 
+// Prunable reports whether a task may go that ended before a moment, as far as its record says: no live one, no unknown
+// outcome, which is left by a resolve only, and no result that has yet to come home by itself (TK16). The moment is
+// cut to microseconds.
+func Prunable(t perdure.Task, before time.Time) bool {
+	waits := t.Delivery == perdure.ToLoop && (t.Delivered == perdure.NotDelivered || t.Delivered == "")
+	return t.State.Terminal() && t.State != perdure.TaskUnknown && !waits &&
+		!t.FinishedAt.IsZero() && t.FinishedAt.UnixMicro() < before.UnixMicro()
+}
+
 // TaskReader reads tasks, their messages, their deliveries and their output.
 type TaskReader interface {
 	// Task returns the record. NotFound: no such task in this session; an empty session asks for any.
@@ -66,8 +79,18 @@ type TaskReader interface {
 	ReadLog(id perdure.TaskID, offset int64, max int) (chunks []LogChunk, end int64, err error)
 }
 
+// TaskPruner forgets tasks.
+type TaskPruner interface {
+	// PruneTasks removes up to limit tasks that ended before a moment, the oldest end first, with their messages, their
+	// output, their approvals and their claimed deliveries, and returns their records; limit 0 means all of them. It
+	// leaves alone what Prunable says, one with a delivery that is not claimed, and one with an open approval (TK16).
+	// Their calls in the ledger stay, since those live as long as the journal (LG16), and so do spawn handles.
+	PruneTasks(before time.Time, limit int) ([]perdure.Task, error)
+}
+
 // TaskWriter writes tasks.
 type TaskWriter interface {
+	TaskPruner
 	// CreateTask adds a record. A task with this id that exists is returned unchanged, with created false (TK9).
 	// Moments are cut to microseconds. Invalid: its state is none (TK5), or it cannot be written as JSON.
 	CreateTask(t perdure.Task) (stored perdure.Task, created bool, err error)

@@ -78,6 +78,12 @@ func (e entry) definition() Definition {
 // a session sees it when something is deferred there.
 const LoadingCapability = "deferred_tools"
 
+// The capabilities of the tools between agents: what starts a subagent, and what only a subagent is shown.
+const (
+	AgentsCapability = "subagents"
+	ParentCapability = "subagent_parent"
+)
+
 // deferredNote ends the description of a tool whose schema a model was not told.
 const deferredNote = "\n\nIts arguments are not listed here: call load_tool with this tool's name first."
 

@@ -18,6 +18,7 @@ type Env struct {
 	Tasks    Tasks
 	Mail     Mail
 	Dialog   Dialog
+	Agents   Agents
 	Egress   Egress
 
 	Network  perdure.NetworkList // merged; handed on with every request that leaves
@@ -84,6 +85,28 @@ type Dialog interface {
 	// Inbox returns up to limit messages to this work after one, oldest first; 0 means all. It waits until there is
 	// one, or until ctx ends: then there is none (TK13).
 	Inbox(ctx context.Context, after perdure.TaskMessageID, limit int) ([]perdure.TaskMessage, error)
+}
+
+// Agents is the session's subagents, and the session whose subagent it is (the port "Subagent spawn store").
+type Agents interface {
+	// Start makes a subagent: a session of its own, which works on what it is asked. The same call starts one, however
+	// often it runs (SA2). The task is the session's record of it. Denied: too deep, too many, no such
+	// agent, or a schema that is none, with the answer for the model. Lost: the call is not this worker's any more.
+	Start(ctx context.Context, o AgentOrder) (perdure.Task, error)
+	// Await returns the task once the subagent has come to its end, with the result as it is recorded. When ctx ends
+	// first, the subagent is canceled where the call still stood in the foreground, and the error is a perdure.Cause.
+	Await(ctx context.Context, id perdure.TaskID) (perdure.Task, []byte, error)
+	// Tell sends a message to the session whose subagent this one is. Conflict: it is nobody's, or its work is over.
+	Tell(ctx context.Context, text string) error
+}
+
+// AgentOrder is what a subagent is asked for.
+type AgentOrder struct {
+	Name       string
+	Prompt     string // what it is to do
+	Agent      string // one of the engine's named agents; empty: like the session's own
+	Schema     []byte // JSON Schema of its answer; empty: any text
+	Background bool   // the call does not wait for it
 }
 
 // Question is what work asks a person or the model.

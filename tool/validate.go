@@ -81,6 +81,14 @@ func CheckJSON(schemaText, value json.RawMessage) string {
 	return strings.Join(texts[:min(len(texts), maxFaults)], "; ")
 }
 
+// CheckSchema says what keeps a text from being a JSON Schema; empty: it is one. A reference to the network is refused.
+func CheckSchema(schemaText json.RawMessage) string {
+	if _, err := compile(schemaText, anyValue); err != nil {
+		return clip(err.Error(), maxFaultBytes)
+	}
+	return ""
+}
+
 // decoder is a typed tool: its arguments must also fit the Go type, so that an integer does not overflow (TL25).
 type decoder interface {
 	decodes(canonical []byte) []fault

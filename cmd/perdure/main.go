@@ -21,6 +21,7 @@ import (
 	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/internal/cli"
 	"github.com/perdure/perdure/internal/cli/demo"
+	"github.com/perdure/perdure/internal/cli/storm"
 	"github.com/perdure/perdure/internal/redact"
 	"github.com/perdure/perdure/tool/shell"
 )
@@ -45,6 +46,8 @@ func run() int {
 		Open: open, Serve: serve, Diagnose: diagnose, Processes: processes,
 		Demo:      demo.Crash{Program: self(), Open: openDemo},
 		DemoChild: runDemoChild,
+		Chaos:     storm.Storm{Program: self(), Dial: dialChaos, Addr: freeAddr},
+		ChaosPart: chaosParts,
 	})
 }
 

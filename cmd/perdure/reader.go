@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"path/filepath"
 	"sync"
@@ -151,6 +153,20 @@ func (r *reader) Sessions(ctx context.Context, limit int) ([]engine.Session, err
 	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) ([]engine.Session, error) {
 		return eng.Sessions(ctx, limit)
 	})
+}
+
+// Export implements engine.Archives. What is asked for is kept until all of it is there: who holds the data directory may
+// go away in the middle.
+func (r *reader) Export(ctx context.Context, id perdure.SessionID, w io.Writer) error {
+	text, err := ask(ctx, r, func(ctx context.Context, eng engine.Engine) ([]byte, error) {
+		var out bytes.Buffer
+		err := eng.Export(ctx, id, &out)
+		return out.Bytes(), err
+	})
+	if err == nil {
+		_, err = w.Write(text)
+	}
+	return err
 }
 
 // Events implements engine.Journals.

@@ -65,6 +65,7 @@ type Setup struct {
 	MaxRuns    int           // executions of a call; 0: the default
 	Beat       time.Duration // of the worker, which closes what has run out of time; 0: so long that no law sees one
 
+	Agents         int           // subagents at work; 0: the default
 	SoftBudget     time.Duration // of tools that name none; 0: the default
 	ApprovalExpiry time.Duration // 0: never
 	Background     []string      // tools that the host routes to the background
@@ -116,7 +117,7 @@ func Run(t *testing.T, open Harness) {
 	groups := map[string][]law{
 		"turn": turnLaws(), "task": taskLaws(), "spawn": spawnLaws(), "cancel": cancelLaws(), "crash": crashLaws(), "intent": intentLaws(),
 		"lane": append(laneLaws(), laneCrashLaws()...), "approval": append(approvalLaws(), approvalTaskLaws()...), "client": clientLaws(),
-		"talk": talkLaws(), "delivery": deliveryLaws(), "overflow": overflowLaws(), "regression": regressionLaws(),
+		"talk": talkLaws(), "delivery": deliveryLaws(), "overflow": overflowLaws(), "regression": regressionLaws(), "subagent": subagentLaws(),
 	}
 	for group, laws := range groups {
 		t.Run(group, func(t *testing.T) {

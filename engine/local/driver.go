@@ -87,12 +87,15 @@ func (d *driver) finish(ctx context.Context, err error) bool {
 	case store.Broken(err):
 		d.e.cfg.Log.Error("the store failed", "session", d.id, "error", err)
 		d.e.fail(err)
+	case errors.Is(err, effect.Elsewhere) && d.again && ctx.Err() == nil: // it may rest by now, without what came last
+		d.again = false
+		return false
 	case ctx.Err() != nil, errors.Is(err, perdure.Lost), errors.Is(err, perdure.NotFound), permanent(err):
 	case err != nil, d.again:
 		d.again = false
 		return false
 	}
-	if err != nil && ctx.Err() == nil {
+	if err != nil && ctx.Err() == nil && !errors.Is(err, effect.Elsewhere) {
 		d.e.cfg.Log.Error("a session is let go", "session", d.id, "error", err)
 	}
 	delete(d.e.drivers, d.id)
@@ -155,7 +158,7 @@ func (d *driver) quiet() {
 
 // await waits for outcomes or news and commits them together.
 func (d *driver) await(ctx context.Context) ([]perdure.Command, error) {
-	if err := d.idle.look(ctx, d.drive.Session()); err != nil {
+	if err := d.idle.look(ctx, d.drive); err != nil {
 		return nil, err
 	}
 	select {
@@ -242,6 +245,10 @@ func actKey(command perdure.Command) string {
 		return "model " + string(c.Exec)
 	case perdure.RunCall:
 		return "call " + string(c.Call.ID)
+	case perdure.SumUp:
+		return "sum up " + string(c.Turn)
+	case perdure.RepairTranscript:
+		return "repair " + string(c.Turn)
 	case perdure.JudgeCall:
 		return "judge " + string(c.Call.ID) + " " + string(c.Call.Approval)
 	}
@@ -265,6 +272,10 @@ func (d *driver) begin(models context.Context, command perdure.Command) error {
 			return nil
 		}
 		return d.runCall(models, key, c)
+	case perdure.SumUp:
+		d.look(models, key, func(ctx context.Context, s *perdure.Session) (effect.Outcome, bool) { return d.e.effects.SumUp(ctx, s, c) })
+	case perdure.RepairTranscript:
+		d.look(models, key, func(ctx context.Context, s *perdure.Session) (effect.Outcome, bool) { return d.e.effects.Repair(ctx, s, c) })
 	case perdure.JudgeCall:
 		if known == nil {
 			d.judgeCall(models, key, c)
@@ -283,6 +294,22 @@ func (d *driver) judgeCall(ctx context.Context, key string, c perdure.JudgeCall)
 	d.e.group.Go(func() {
 		defer stop(nil)
 		d.outcomes <- d.e.effects.JudgeCall(ctx, session, c)
+	})
+}
+
+// look carries out what has to be done before the model is asked, unless it is in work.
+func (d *driver) look(models context.Context, key string, do func(context.Context, *perdure.Session) (effect.Outcome, bool)) {
+	if d.work[key] != nil {
+		return
+	}
+	ctx, stop := context.WithCancelCause(models)
+	d.work[key] = &act{stop: stop}
+	session := d.drive.Session()
+	d.e.group.Go(func() {
+		defer stop(nil)
+		if outcome, told := do(ctx, session); told {
+			d.outcomes <- outcome
+		}
 	})
 }
 
@@ -310,10 +337,10 @@ func (d *driver) stopCall(a *act, c perdure.RunCall) {
 func (d *driver) askModel(models context.Context, key string, c perdure.CallModel) {
 	ctx, stop := context.WithCancelCause(models)
 	d.work[key] = &act{stop: stop}
-	session := d.drive.Session()
+	question := d.drive.Question(c)
 	d.e.group.Go(func() {
 		defer stop(nil)
-		if outcome, told := d.e.effects.AskModel(ctx, session, c); told {
+		if outcome, told := d.e.effects.AskModel(ctx, question); told {
 			d.outcomes <- outcome
 		}
 	})

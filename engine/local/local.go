@@ -35,6 +35,9 @@ const (
 // Overflow is what happens to a background run for which there is no place (BG17).
 type Overflow = effect.Overflow
 
+// Guard looks at the text of an answer while it comes (TN9).
+type Guard = effect.Guard
+
 // The policies for overflow. The zero value of Config is queue.
 const (
 	OverflowQueue  = effect.OverflowQueue
@@ -68,16 +71,27 @@ type Config struct {
 	IdleTimeout        time.Duration // in which nothing happens in a turn, before it fails (RC19); 0: 30 min; -1: off; at least 18 min
 	IdleHardCap        time.Duration // likewise, while a foreground call runs; 0: 2 h
 	ApprovalExpiry     time.Duration // 0: approvals never expire
+	CheckpointBytes    int           // of new text of an answer, before it is stored (TN19); 0: 4 KiB
+	CheckpointTime     time.Duration // since its first new text, likewise; 0: 1 s
+
+	Agents         map[string]perdure.Agent // agents that spawn_subagent may name; nil: only ones like the session's own
+	SubagentDepth  int                      // of subagents below a root session; 0: 2; -1: there are none (SA5)
+	SubagentsLive  int                      // at work below a root; 0: 16; -1: no cap
+	SubagentsTotal int                      // in all below a root; 0: 200; -1: no cap
 
 	Route  func(tool.Call) dispatch.Route // in which lane a call starts, and when it leaves it; nil: as its tool says (LN2)
 	Permit tool.Permit                    // judges what calls want to do; nil: everything is allowed that its tool does not ask about (AP1)
 	Hooks  []tool.Hook                    // look at calls before and after (TL35)
+	Guards []Guard                        // look at answers while they come, and end those that must not be shown (TN9)
 
 	Grace time.Duration // from cancel to fence; 0: 10 s
 	Drain time.Duration // how long Run lets work settle when its ctx ends; 0: 10 s; -1: none
 	Lease time.Duration // of the worker; 0: 10 s
 	Beat  time.Duration // of the worker; 0: 2 s
 	Log   *slog.Logger  // nil: discarded
+
+	Shared     bool          // other workers use the store too: leases decide who is dead, not a lock (LG20)
+	OrphanScan time.Duration // how often a shared store is searched for what dead workers left (RC12); 0: 5 s
 }
 
 // Engine turns the wheel in this process. It is safe for concurrent use. Intents (a session, a message, a
@@ -87,6 +101,7 @@ type Engine struct {
 	worker  store.Worker
 	effects *effect.Effects
 	lanes   *dispatch.Runner
+	lease   lease         // where the store is shared
 	watched sync.Map      // perdure.SessionID to *watchdog: the sessions that are driven
 	freed   chan struct{} // capacity 1: places may be free
 	emptied chan struct{} // closed when the lanes are empty for good
@@ -131,8 +146,9 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 		MaxExecutions: cfg.MaxExecutions, NoProgress: cfg.NoProgress, ModelAttempts: cfg.ModelAttempts,
 		PerSession: cfg.PerSession, PerProcess: cfg.PerProcess, PerSessionDetached: cfg.PerSessionDetached, EvictCap: cfg.EvictCap,
 		QueueLength: cfg.QueueLength, Overflow: cfg.Overflow, DeferAbove: cfg.DeferAbove, SoftBudget: cfg.SoftBudget, StallTimeout: cfg.StallTimeout,
+		Agents: cfg.Agents, SubagentDepth: cfg.SubagentDepth, SubagentsLive: cfg.SubagentsLive, SubagentsTotal: cfg.SubagentsTotal,
 		ApprovalExpiry: cfg.ApprovalExpiry, Route: cfg.Route, Permit: cfg.Permit, Hooks: cfg.Hooks, HookTime: cfg.Grace,
-		Log: cfg.Log, Wake: e.wake, Freed: e.placeFreed, Sign: e.sign, Works: e.works,
+		Log: cfg.Log, Wake: e.wake, Freed: e.placeFreed, Sign: e.sign, Works: e.works, Shared: cfg.Shared, Holds: e.holds,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open engine: %w", err)
@@ -156,6 +172,9 @@ func withDefaults(cfg Config) Config {
 	if cfg.Drain == 0 {
 		cfg.Drain = defaultDrain
 	}
+	if cfg.OrphanScan <= 0 {
+		cfg.OrphanScan = defaultOrphanScan
+	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
@@ -165,7 +184,7 @@ func withDefaults(cfg Config) Config {
 // Run does the work until ctx ends: it takes up everything unfinished at once, then drives sessions and
 // runs tasks. When ctx ends, work may settle for the drain time; what has not returned is left as it is, for
 // the next start (RC11). It returns nil then, Storage when the store cannot promise durability any more,
-// Conflict when it runs already, and Unavailable when it has run before. Every goroutine of the engine is gone when it returns.
+// Lost when the worker's row is gone or its lease has passed, so that others have its work, Conflict when it runs already, and Unavailable when it has run before. Every goroutine of the engine is gone when it returns.
 func (e *Engine) Run(ctx context.Context) error {
 	work, fail, err := e.begin(ctx)
 	if err != nil {
@@ -173,6 +192,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	}
 	defer fail(nil)
 	defer e.end(ctx)
+	e.keepLease(ctx)
 	err = e.recover(work)
 	if err == nil {
 		err = e.turn(work)
@@ -198,6 +218,7 @@ func (e *Engine) begin(ctx context.Context) (context.Context, context.CancelCaus
 	if e.ended {
 		return nil, nil, fmt.Errorf("%w: it has run and stopped; open another engine", perdure.Unavailable)
 	}
+	begun := time.Now()
 	err := e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
 		worker := e.worker
 		worker.StartedAt, worker.LeaseUntil = tx.Now(), tx.Now().Add(e.cfg.Lease)
@@ -208,6 +229,9 @@ func (e *Engine) begin(ctx context.Context) (context.Context, context.CancelCaus
 	}
 	work, fail := context.WithCancelCause(ctx)
 	e.running, e.ctx, e.fail = true, work, fail
+	if e.cfg.Shared {
+		e.extend(begun)
+	}
 	return work, fail, nil
 }
 
@@ -268,6 +292,9 @@ func patiently(ctx context.Context, do func() error) error {
 // unfinished lists the sessions that a driver left, or whose journal has something that nobody looked at.
 // Former workers' rows go with it.
 func (e *Engine) unfinished(ctx context.Context) ([]perdure.SessionID, error) {
+	if e.cfg.Shared {
+		return e.orphans(ctx, true)
+	}
 	ids := []perdure.SessionID{}
 	err := e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
 		ids = ids[:0]
@@ -309,15 +336,21 @@ func (e *Engine) buryWorkers(tx store.Tx) error {
 func (e *Engine) turn(ctx context.Context) error {
 	tick := time.NewTicker(e.cfg.Beat)
 	defer tick.Stop()
+	var scan <-chan time.Time // nil: what can be taken over was found at the start
+	if e.cfg.Shared {
+		ticker := time.NewTicker(e.cfg.OrphanScan)
+		defer ticker.Stop()
+		scan = ticker.C
+	}
 	for {
 		var err error
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-tick.C:
-			if err = e.beat(ctx); err == nil {
-				err = errors.Join(e.catchUp(ctx), e.effects.ExpireApprovals(ctx))
-			}
+			err = e.round(ctx)
+		case <-scan:
+			err = e.scanOrphans(ctx)
 		case <-e.freed:
 			_, err = e.effects.StartQueued(ctx)
 		}
@@ -330,16 +363,35 @@ func (e *Engine) turn(ctx context.Context) error {
 	}
 }
 
+// round is what is done with every beat. Where the store is shared, the beats are their own, and what others left is
+// searched for less often.
+func (e *Engine) round(ctx context.Context) error {
+	if e.cfg.Shared {
+		_, err := e.effects.StartQueued(ctx)
+		return errors.Join(err, e.effects.ExpireApprovals(ctx))
+	}
+	if err := e.beat(ctx); err != nil {
+		return err
+	}
+	return errors.Join(e.catchUp(ctx), e.effects.ExpireApprovals(ctx))
+}
+
 func (e *Engine) beat(ctx context.Context) error {
 	var beat store.Beat
+	ran := e.effects.Running()
 	err := e.cfg.Store.InTx(ctx, func(tx store.Tx) (err error) {
+		if e.cfg.Shared { // a lease that has passed is not renewed: others count on it
+			if err := e.effects.LeaseHolds(tx); err != nil {
+				return err
+			}
+		}
 		beat, err = tx.BeatWorker(e.worker.ID, e.cfg.Lease)
 		return err
 	})
 	if err != nil {
 		return fmt.Errorf("beat: %w", err)
 	}
-	e.effects.Beat(beat)
+	e.effects.Beat(ran, beat)
 	return nil
 }
 
@@ -349,9 +401,11 @@ func (e *Engine) end(ctx context.Context) {
 	e.running, e.ended = false, true
 	e.fail(perdure.CauseShutdown)
 	e.mu.Unlock()
-	drain, stop := context.WithTimeout(context.WithoutCancel(ctx), max(e.cfg.Drain, 0))
-	e.lanes.WaitIdle(drain)
-	stop()
+	if !e.lapsed() { // else nothing that it does counts any more
+		drain, stop := context.WithTimeout(context.WithoutCancel(ctx), max(e.cfg.Drain, 0))
+		e.lanes.WaitIdle(drain)
+		stop()
+	}
 	rest, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
 	defer cancel()
 	if left := e.lanes.Shutdown(rest); left > 0 {
@@ -360,6 +414,7 @@ func (e *Engine) end(ctx context.Context) {
 	close(e.emptied)
 	e.group.Wait()
 	e.effects.Wait()
+	e.stopBeats()
 	err := e.cfg.Store.InTx(rest, func(tx store.Tx) error { return tx.RemoveWorker(e.worker.ID) })
 	if err != nil {
 		e.cfg.Log.Warn("the worker's lease was not handed back", "worker", e.worker.ID, "error", err)

@@ -305,3 +305,55 @@ func TestWatchdogNamesCalls(t *testing.T) {
 		}
 	})
 }
+
+// TestReattachLimitStaysQueued restarts with fewer places than runs were left: what has no place waits, and does not fail
+// (RC14, BG18).
+func TestReattachLimitStaysQueued(t *testing.T) {
+	t.Parallel()
+	entered, release := make(chan struct{}, 9), make(chan struct{})
+	work := tool.NewBackground(tool.Spec{Name: "work", Description: "x", Class: perdure.Idempotent}, func(ctx context.Context, _ words, _ tool.Env) (answer, error) {
+		entered <- struct{}{}
+		select {
+		case <-release:
+			return answer{}, nil
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	})
+	const script = `
+rules:
+  - when: {not_called: spawn_background}
+    calls: [{name: spawn_background, args: {tool: work, args: {}}}, {name: spawn_background, args: {tool: work, args: {}}}]
+steps: [{text: x}, {text: they run, repeat: true}]
+`
+	st := memory.New(memory.Config{})
+	a := openShop(t, script, local.Config{Store: st, PerSession: 2}, work)
+	a.run()
+	a.session()
+	a.say("go")
+	<-entered
+	<-entered
+	a.end()
+	b := openShop(t, script, local.Config{Store: st, PerSession: 1}, work)
+	b.id = a.id
+	b.run()
+	<-entered
+	states := map[perdure.TaskState]int{}
+	tasks, err := b.eng.Tasks(b.ctx, b.id)
+	for _, task := range tasks {
+		states[task.State]++
+	}
+	close(release)
+	b.rest()
+
+	if err != nil || states[perdure.TaskRunning] != 1 || states[perdure.TaskQueued] != 1 {
+		t.Errorf("of two runs with one place: %v, %v", states, err)
+	}
+	after, err := b.eng.Tasks(b.ctx, b.id)
+	for _, task := range after {
+		if err != nil || task.State != perdure.TaskSucceeded {
+			t.Errorf("%v, got %+v", err, task)
+		}
+	}
+	b.end()
+}

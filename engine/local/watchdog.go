@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/effect"
 	"github.com/perdure/perdure/store"
 )
 
@@ -55,7 +56,8 @@ func (w *watchdog) end() {
 }
 
 // look ends the turn if its time is over, and else has the driver look again when it may be.
-func (w *watchdog) look(ctx context.Context, s *perdure.Session) error {
+func (w *watchdog) look(ctx context.Context, d *effect.Drive) error {
+	s := d.Session()
 	held := w.held
 	limit := w.limit(s)
 	if limit <= 0 {
@@ -72,6 +74,9 @@ func (w *watchdog) look(ctx context.Context, s *perdure.Session) error {
 	w.e.cfg.Log.Warn("a turn was idle for too long", "session", w.id, "turn", s.Turn.ID, "limit", limit, "calls", unresolved(s.Turn))
 	defer w.e.wake(w.id)
 	return w.e.cfg.Store.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
+		if _, err := tx.LockSession(w.id, d.Epoch()); err != nil {
+			return err
+		}
 		return w.e.append(tx, w.id, perdure.Event{Actor: "runtime", Turn: s.Turn.ID, Fact: perdure.InterruptRequested{
 			By: "runtime", Reason: textIdle, Code: perdure.CodeIdle,
 		}})

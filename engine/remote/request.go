@@ -24,7 +24,8 @@ type request struct {
 	what    string // for errors: the step and the id
 	path    string // escaped
 	query   url.Values
-	body    any    // of a write; nil: it reads
+	body    any    // of a write; nil: it reads, unless it has lines
+	lines   []byte // of a write whose body is JSON lines; nil: none
 	actor   string // who writes
 	patient bool   // no limit for the beginning of the answer: a tool runs meanwhile
 	accept  string // empty: JSON
@@ -43,6 +44,10 @@ type sent struct {
 // seal writes the body and mints the key. Invalid: the body cannot be written as JSON.
 func (r request) seal() (sent, error) {
 	s := sent{request: r, method: http.MethodGet}
+	if r.lines != nil {
+		s.method, s.text, s.key = http.MethodPost, r.lines, rand.Text()
+		return s, nil
+	}
 	if r.body == nil {
 		return s, nil
 	}
@@ -105,11 +110,20 @@ func (e *Engine) once(ctx context.Context, s sent, into any) (http.Header, error
 		return nil, err
 	}
 	defer a.close()
-	text, err := a.read(e.most)
+	raw, unread := into.(*bytes.Buffer) // takes the answer as it is
+	most := e.most
+	if unread {
+		most = maxArchiveBytes
+	}
+	text, err := a.read(most)
 	if err != nil {
 		return nil, a.blame(err)
 	}
 	if into == nil {
+		return a.header, nil
+	}
+	if unread {
+		raw.Write(text) // never fails
 		return a.header, nil
 	}
 	if err := perdure.DecodeKnownJSON(text, into); err != nil {
@@ -181,13 +195,16 @@ func (e *Engine) compose(ctx context.Context, s sent) (*http.Request, error) {
 	set("Accept", s.accept)
 	set("Last-Event-ID", s.resume)
 	set("Idempotency-Key", s.key)
-	if s.body != nil {
+	switch {
+	case s.lines != nil:
+		set("Content-Type", formLines)
+	case s.body != nil:
 		set("Content-Type", "application/json")
 	}
 	if e.cfg.Token != "" {
 		set("Authorization", "Bearer "+e.cfg.Token)
 	}
-	if e.socket && s.body != nil {
+	if e.socket && s.method == http.MethodPost {
 		set("Perdure-Actor", e.actor(s.actor))
 	}
 	return req, nil

@@ -36,6 +36,7 @@ type Config struct {
 	MaxWait       time.Duration // of ?wait=; 0: 60 s
 	MaxBody       int64         // bytes of a request's body; 0: 4 MiB
 	MaxImages     int64         // bytes of the body of a message, which may hold images; 0: 28 MiB
+	MaxArchive    int64         // bytes of a session that is imported; 0: 256 MiB
 	MaxHeaders    int           // lines in the header of a request; 0: 200
 	MaxTargetSize int           // bytes of path and query; 0: 8 KiB
 }
@@ -85,6 +86,7 @@ func withDefaults(cfg Config) Config {
 	cfg.MaxWait = orDefault(cfg.MaxWait, 60*time.Second)
 	cfg.MaxBody = orDefault(cfg.MaxBody, 4<<20)
 	cfg.MaxImages = orDefault(cfg.MaxImages, 28<<20)
+	cfg.MaxArchive = orDefault(cfg.MaxArchive, 256<<20)
 	cfg.MaxHeaders = orDefault(cfg.MaxHeaders, 200)
 	cfg.MaxTargetSize = orDefault(cfg.MaxTargetSize, 8<<10)
 	cfg.Disclosure = orDefault(cfg.Disclosure, Standard)
@@ -133,6 +135,7 @@ func NewServer(handler http.Handler, log *slog.Logger) *http.Server {
 func (a *API) operations() {
 	a.healthOperations()
 	a.sessionOperations()
+	a.archiveOperations()
 	a.messageOperations()
 	a.eventOperations()
 	a.callOperations()

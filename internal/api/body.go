@@ -18,8 +18,12 @@ import (
 // readBody reads the body of a request whole, within its limits of type, size and time (H16, S6).
 func (a *API) readBody(out *answer, r *http.Request, pattern string) error {
 	limit := a.cfg.MaxBody
-	if strings.HasSuffix(pattern, "/messages") {
+	form := formJSON
+	switch {
+	case strings.HasSuffix(pattern, "/messages"):
 		limit = a.cfg.MaxImages
+	case strings.HasSuffix(pattern, importPath):
+		limit, form = a.cfg.MaxArchive, formLines
 	}
 	if r.ContentLength > limit {
 		return tooLarge(limit)
@@ -40,7 +44,7 @@ func (a *API) readBody(out *answer, r *http.Request, pattern string) error {
 	}
 	_ = out.control.SetReadDeadline(time.Time{})
 	if len(body) > 0 {
-		if err := mediaType(r); err != nil {
+		if err := mediaType(r, form); err != nil {
 			return err
 		}
 	}
@@ -56,15 +60,15 @@ func tooLarge(limit int64) error {
 	}
 }
 
-// mediaType refuses a body that is not said to be plain JSON.
-func mediaType(r *http.Request) error {
+// mediaType refuses a body that is not said to be of a form, and plain.
+func mediaType(r *http.Request, form string) error {
 	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
 		return &Problem{Status: http.StatusUnsupportedMediaType, Detail: "send the body without Content-Encoding"}
 	}
 	kind, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	charset := params["charset"]
-	if err != nil || kind != "application/json" || charset != "" && !strings.EqualFold(charset, "utf-8") {
-		return &Problem{Status: http.StatusUnsupportedMediaType, Detail: "send the body with `Content-Type: application/json`"}
+	if err != nil || kind != form || charset != "" && !strings.EqualFold(charset, "utf-8") {
+		return &Problem{Status: http.StatusUnsupportedMediaType, Detail: "send the body with `Content-Type: " + form + "`"}
 	}
 	return nil
 }

@@ -222,9 +222,9 @@ func (f typeFilter) most(limit int) int {
 
 // eventTypes are the types that a filter may name: those of the journal and of live frames.
 var eventTypes = []string{
-	"session.created", "session.updated", "session.activated", "session.waiting", "session.idled", "session.stopped", "message.received",
-	"turn.started", "turn.interrupt_requested", "turn.completed", "turn.failed", "turn.canceled", "turn.sealed",
-	"reason.started", "reason.completed", "reason.recovered", "output.message.started", "output.message.completed", "llm.generation",
+	"session.created", "session.forked", "session.updated", "session.activated", "session.waiting", "session.idled", "session.stopped", "message.received",
+	"turn.started", "turn.interrupt_requested", "turn.completed", "turn.failed", "turn.canceled", "turn.sealed", "turn.loop_detected",
+	"reason.started", "reason.completed", "reason.recovered", "output.message.started", "output.message.completed", "output.message.replaced", "llm.generation",
 	"act.started", "act.completed", "tool.started", "tool.taken_over", "tool.detached", "tool.call_requested", "tool.replanned",
 	"tool.completed", "tool.unknown", "tool.resolved", "transcript.repaired", "approval.requested", "approval.resolved", "context.compacted",
 	"task.created", "task.updated", "task.reattached", "task.resolved", "task.cancel_requested", "task.cancel_receipt", "task.delivered", "delivery.held",

@@ -53,7 +53,7 @@ func document(version string) huma.Config {
 // closeRequests says in the document what the strict decoder does: a field that is not known is refused.
 func (a *API) closeRequests() {
 	for _, name := range []string{"NewSession", "Agent", "NewMessage", "NewPart", "Image", "Interruption", "Resolution", "Cancellation", "DirectCall",
-		"Approving", "Denying", "Detaching", "ClientAnswer", "Drain", "NewTaskMessage", "InputAnswer", "NewDelivery"} {
+		"Approving", "Denying", "Detaching", "ClientAnswer", "Drain", "NewTaskMessage", "InputAnswer", "NewDelivery", "NewFork"} {
 		a.schemas().Map()[name].AdditionalProperties = false
 	}
 }
@@ -74,19 +74,23 @@ func read[I, O any](a *API, o operation, do func(context.Context, *I) (*O, error
 // write registers an operation with a body of type B, of which example is one. The body may be left out when the
 // zero value of B is a request.
 func write[I, B, O any](a *API, o operation, body body[B], do func(context.Context, *I, B) (*O, error)) {
-	o.method = http.MethodPost
-	o.errors = append(o.errors, http.StatusRequestTimeout, http.StatusConflict, http.StatusRequestEntityTooLarge,
-		http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity, http.StatusServiceUnavailable, http.StatusInsufficientStorage)
-	registered := register(a, o, func(ctx context.Context, in *I) (*O, error) {
+	content := map[string]*huma.MediaType{formJSON: {Schema: a.schemas().Schema(reflect.TypeFor[B](), true, o.id), Example: body.example}}
+	writeAs(a, o, &huma.RequestBody{Required: !body.optional, Content: content}, func(ctx context.Context, in *I) (*O, error) {
 		b, err := decode[B](ctx, body.optional)
 		if err != nil {
 			return nil, err
 		}
 		return do(ctx, in, b)
 	})
-	registered.RequestBody = &huma.RequestBody{Required: !body.optional, Content: map[string]*huma.MediaType{formJSON: {
-		Schema: a.schemas().Schema(reflect.TypeFor[B](), true, o.id), Example: body.example,
-	}}}
+}
+
+// writeAs registers an operation with a body that it reads itself.
+func writeAs[I, O any](a *API, o operation, body *huma.RequestBody, do func(context.Context, *I) (*O, error)) {
+	o.method = http.MethodPost
+	o.errors = append(o.errors, http.StatusRequestTimeout, http.StatusConflict, http.StatusRequestEntityTooLarge,
+		http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity, http.StatusServiceUnavailable, http.StatusInsufficientStorage)
+	registered := register(a, o, do)
+	registered.RequestBody = body
 	registered.Parameters = append(registered.Parameters,
 		&huma.Param{
 			Name: "Idempotency-Key", In: "header", Schema: &huma.Schema{Type: huma.TypeString},

@@ -73,18 +73,21 @@ func rooms() []room {
 		{"internal/cron", "."},
 		{"internal/redact", ""},
 		{"internal/sessionfile", ". store tool"},
-		{"internal/effect", ". model tool dispatch store internal/sessionfile"},
+		{"internal/effect", ". model tool dispatch store internal/sessionfile internal/foldcache"},
+		{"internal/foldcache", "."},
 
 		// the ways in
 		{"internal/api", ". engine"},
 		{"internal/mcpserver", ". engine"},
-		{"internal/cli", ". engine internal/config internal/cli/demo internal/cli/form"},
+		{"internal/cli", ". engine internal/config internal/cli/demo internal/cli/form internal/cli/storm"},
 		{"internal/cli/demo", ". engine internal/chaos"},
 		{"internal/cli/form", "."},
+		{"internal/cli/storm", ". engine internal/chaos"},
 		{"internal/ui", ". engine"},
 		{"internal/chaos", ". engine"},
 		{"internal/config", ". engine"},
-		{"internal/enginerig", ". engine engine/enginetest engine/local dispatch model store tool tool/background"}, // for tests
+		{"internal/enginerig", ". engine engine/enginetest engine/local dispatch model store tool tool/background tool/subagent"}, // for tests
+		{"internal/linear", ""}, // tests only
 		{"internal/archtest", ""},
 
 		{"cmd/*", anything},

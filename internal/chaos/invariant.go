@@ -13,7 +13,10 @@ type Invariant func(Record) []Violation
 
 // Invariants returns the promises that can be checked from a Record, in the order of their numbers.
 func Invariants() []Invariant {
-	return []Invariant{NoDuplicateEffect, OneKey, NoStuck, OneTerminal, GaplessJournal, DeliveredOnce, Paired}
+	return []Invariant{
+		NoLostSettle, NoDuplicateEffect, OneKey, NoStuck, OneTerminal, GaplessJournal, Prefix, SpawnOnce, TreeGone, CancelFinal, DeliveredOnce,
+		Paired,
+	}
 }
 
 // Check applies all invariants.
@@ -25,27 +28,49 @@ func Check(r Record) []Violation {
 	return all
 }
 
-// NoDuplicateEffect is I2: at most one line for each at_most_once effect.
+// NoDuplicateEffect is I2: at most one line for each at_most_once effect, and one more for each time that an operator let
+// its task run again.
 func NoDuplicateEffect(r Record) []Violation {
+	again := reruns(r)
 	var broken []Violation
-	for effect, n := range count(r.Ledger, perdure.AtMostOnce) {
-		if n > 1 {
-			broken = append(broken, Violation{Invariant: "I2", Text: fmt.Sprintf("%s happened %d times", effect, n)})
+	for effect, lines := range effects(r.Ledger, perdure.AtMostOnce) {
+		if n := len(lines); n > 1+again[lines[0].Task] {
+			broken = append(broken, Violation{"I2", lines[0].Session, fmt.Sprintf("%s happened %d times", effect, n)})
 		}
 	}
 	return sorted(broken)
 }
 
-// OneKey is I3: all lines of one idempotent effect carry one key.
+// reruns counts how often an operator let each task run again.
+func reruns(r Record) map[perdure.TaskID]int {
+	n := map[perdure.TaskID]int{}
+	for _, journal := range r.Journals {
+		for _, event := range journal.Events {
+			if f, ok := event.Fact.(perdure.TaskResolved); ok && f.Answer == perdure.RunItAgain {
+				n[event.Task]++
+			}
+		}
+	}
+	return n
+}
+
+// OneKey is I3: all lines of one idempotent effect carry one key, and two calls never share a key.
 func OneKey(r Record) []Violation {
-	keys := map[string]string{}
+	keys, calls := map[string]string{}, map[string]string{}
 	var broken []Violation
 	for _, line := range r.Ledger {
+		if line.Key != "" && line.Call != "" {
+			call := string(line.Session) + " " + line.Call
+			if known, ok := calls[line.Key]; ok && known != call {
+				broken = append(broken, Violation{"I3", line.Session, fmt.Sprintf("the calls %s and %s share the key %s", known, call, line.Key)})
+			}
+			calls[line.Key] = call
+		}
 		if line.Class != string(perdure.Idempotent) {
 			continue
 		}
 		if known, ok := keys[line.Effect]; ok && known != line.Key {
-			broken = append(broken, Violation{Invariant: "I3", Text: fmt.Sprintf("%s came with the keys %s and %s", line.Effect, known, line.Key)})
+			broken = append(broken, Violation{"I3", line.Session, fmt.Sprintf("%s came with the keys %s and %s", line.Effect, known, line.Key)})
 		}
 		keys[line.Effect] = line.Key
 	}
@@ -54,7 +79,10 @@ func OneKey(r Record) []Violation {
 
 // NoStuck is I4 at the end of a run: every session is at rest and every task has ended.
 func NoStuck(r Record) []Violation {
-	return eachFold(r, "I4", func(s *perdure.Session, _ error) []string {
+	if r.Live {
+		return nil
+	}
+	broken := eachFold(r, "I4", func(s *perdure.Session, _ error) []string {
 		var texts []string
 		if s.Turn != nil {
 			texts = append(texts, fmt.Sprintf("turn %s still runs", s.Turn.ID))
@@ -67,23 +95,31 @@ func NoStuck(r Record) []Violation {
 		}
 		return texts
 	})
+	for _, rows := range r.Rows {
+		for _, call := range rows.Calls {
+			if call.State == perdure.CallRunning {
+				broken = append(broken, Violation{"I4", rows.Session, fmt.Sprintf("call %s of %s runs in the ledger, and nobody runs it", call.Key.Call, call.Tool)})
+			}
+		}
+	}
+	return broken
 }
 
-// OneTerminal is I5: a call or a task reaches one terminal state, and stays in it unless it is resolved.
+// OneTerminal is I5: a call or a task reaches one terminal state, and it and its result never change, unless it is resolved.
 func OneTerminal(r Record) []Violation {
 	var broken []Violation
 	for _, journal := range r.Journals {
-		ended := map[perdure.TaskID]perdure.TaskState{}
+		ended := map[perdure.TaskID]perdure.Task{}
 		completed := map[perdure.CallID]bool{}
 		for _, event := range journal.Events {
 			switch f := event.Fact.(type) {
 			case perdure.TaskUpdated:
 				before, was := ended[f.Task.ID]
-				if was && f.Task.State != before && before != perdure.TaskUnknown {
-					broken = append(broken, Violation{"I5", journal.Session, fmt.Sprintf("task %s went from %s to %s", f.Task.ID, before, f.Task.State)})
+				if was && before.State != perdure.TaskUnknown && TaskResult(f.Task) != TaskResult(before) {
+					broken = append(broken, Violation{"I5", journal.Session, fmt.Sprintf("task %s went from %s to %s", f.Task.ID, TaskResult(before), TaskResult(f.Task))})
 				}
 				if f.Task.State.Terminal() {
-					ended[f.Task.ID] = f.Task.State
+					ended[f.Task.ID] = f.Task
 				}
 			case perdure.ToolCompleted:
 				if completed[f.CallID] {
@@ -96,23 +132,66 @@ func OneTerminal(r Record) []Violation {
 	return broken
 }
 
-// GaplessJournal is I6: the sequence is 1..n and folds.
+// GaplessJournal is I6: the sequence is 1..n and folds, and where the store's rows are known the fold agrees with them.
 func GaplessJournal(r Record) []Violation {
-	return eachFold(r, "I6", func(_ *perdure.Session, err error) []string {
+	rows := map[perdure.SessionID]Rows{}
+	for _, of := range r.Rows {
+		rows[of.Session] = of
+	}
+	return eachFold(r, "I6", func(s *perdure.Session, err error) []string {
 		if err != nil {
 			return []string{err.Error()}
+		}
+		if of, ok := rows[s.ID]; ok {
+			return Differences(s, of)
 		}
 		return nil
 	})
 }
 
+// Differences says in what a fold and the rows of its session disagree (I6).
+func Differences(s *perdure.Session, of Rows) []string {
+	var texts []string
+	differ := func(what string, row, fold any) {
+		if row != fold {
+			texts = append(texts, fmt.Sprintf("%s: the row says %v, the journal %v", what, row, fold))
+		}
+	}
+	differ("last seq", of.LastSeq, s.Seq)
+	differ("tasks", len(of.Tasks), len(s.Tasks))
+	for _, t := range of.Tasks {
+		f := s.Tasks[t.ID]
+		differ("task "+string(t.ID)+", state", t.State, f.State)
+		differ("task "+string(t.ID)+", attempt", t.Attempt, f.Attempt)
+		differ("task "+string(t.ID)+", result", t.Summary, f.Summary)
+		differ("task "+string(t.ID)+", delivered", t.Delivered, f.Delivered)
+		differ("task "+string(t.ID)+", delivery", t.Delivery, f.Delivery)
+		differ("task "+string(t.ID)+", cancel", t.CancelRequested(), f.CancelRequested())
+	}
+	open := 0
+	for _, a := range of.Approvals {
+		if a.State == perdure.ApprovalOpen {
+			open++
+			differ("approval "+string(a.ID), a.State, s.Approvals[a.ID].State)
+		}
+	}
+	differ("open approvals", open, len(s.Approvals))
+	return texts
+}
+
 // DeliveredOnce is I16: each to_loop result stands exactly once in its transcript, as a notification or as
-// the model's own read.
+// the model's own read. An outcome that an operator resolved may be told again.
 func DeliveredOnce(r Record) []Violation {
 	var broken []Violation
 	for _, journal := range r.Journals {
+		resolved := map[perdure.TaskID]int{}
+		for _, event := range journal.Events {
+			if _, ok := event.Fact.(perdure.TaskResolved); ok {
+				resolved[event.Task]++
+			}
+		}
 		for task, n := range deliveries(journal) {
-			if n != 1 {
+			if n > 1+resolved[task] || n == 0 && !r.Live {
 				broken = append(broken, Violation{"I16", journal.Session, fmt.Sprintf("the result of task %s came home %d times", task, n)})
 			}
 		}
@@ -159,7 +238,7 @@ func Paired(r Record) []Violation {
 			if _, asked := event.Fact.(perdure.ReasonStarted); !asked {
 				continue
 			}
-			if text := unpaired(s.Transcript); text != "" {
+			if text := Unpaired(s.Transcript); text != "" {
 				broken = append(broken, Violation{"I17", journal.Session, fmt.Sprintf("at seq %d %s", event.Seq, text)})
 			}
 		}
@@ -167,8 +246,8 @@ func Paired(r Record) []Violation {
 	return broken
 }
 
-// unpaired says which call of a transcript has no result, or more than one; empty if none.
-func unpaired(transcript []perdure.Message) string {
+// Unpaired says which call of a transcript has no result, or more than one; empty if none.
+func Unpaired(transcript []perdure.Message) string {
 	open := map[perdure.CallID]bool{}
 	for _, m := range transcript {
 		if m.Role == perdure.RoleAgent && len(open) > 0 {
@@ -211,15 +290,15 @@ func eachFold(r Record, name string, ask func(*perdure.Session, error) []string)
 	return broken
 }
 
-// count counts the lines of each effect of one class.
-func count(ledger []Line, class perdure.EffectClass) map[string]int {
-	n := map[string]int{}
+// effects are the lines of each effect of one class.
+func effects(ledger []Line, class perdure.EffectClass) map[string][]Line {
+	of := map[string][]Line{}
 	for _, line := range ledger {
 		if line.Class == string(class) {
-			n[line.Effect]++
+			of[line.Effect] = append(of[line.Effect], line)
 		}
 	}
-	return n
+	return of
 }
 
 func sorted(v []Violation) []Violation {

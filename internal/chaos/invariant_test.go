@@ -130,7 +130,7 @@ func TestUnpaired(t *testing.T) { // I17
 		"two results":      {[]perdure.Message{asks, result, result}, false},
 		"a result of none": {[]perdure.Message{result}, false},
 	} {
-		if text := unpaired(c.transcript); (text == "") != c.whole {
+		if text := Unpaired(c.transcript); (text == "") != c.whole {
 			t.Errorf("%s: got %q", name, text)
 		}
 	}

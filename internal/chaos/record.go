@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/perdure/perdure"
 )
@@ -14,6 +15,13 @@ type Line struct {
 	Class  string `json:"class"`  // the effect class of the call that did it
 	Key    string `json:"key,omitempty"`
 	PID    int    `json:"pid,omitempty"`
+
+	At      time.Time `json:"at,omitzero"`       // when the ledger wrote it
+	Call    string    `json:"call_id,omitempty"` // of the call that did it, and which attempt of it that was
+	Attempt int       `json:"attempt,omitempty"`
+
+	Session perdure.SessionID `json:"session_id,omitempty"` // whose call it was
+	Task    perdure.TaskID    `json:"task_id,omitempty"`    // empty: a call of the foreground
 }
 
 // Journal is one session's history, in order.
@@ -22,11 +30,47 @@ type Journal struct {
 	Events  []perdure.Event
 }
 
-// Record is what a run left behind.
+// Record is what a run left behind. What it does not have is not judged.
 type Record struct {
 	Journals []Journal
 	Ledger   []Line
 	Expected []Order
+
+	Rows    []Rows    // what the store says of sessions
+	Told    []Told    // what clients were told
+	Samples []Process // of the process table
+
+	// Live says that the run goes on: what has not come yet is not missing, and nobody is stuck.
+	Live bool
+	// CancelBound is how long a task may live on once its cancel was acknowledged; 0: nobody looks at the clock.
+	CancelBound time.Duration
+}
+
+// Rows is what the store says of one session, beside its journal.
+type Rows struct {
+	Session   perdure.SessionID
+	Title     string
+	Status    perdure.SessionStatus
+	LastSeq   int64
+	Tasks     []perdure.Task
+	Calls     []perdure.Call
+	Approvals []perdure.Approval
+}
+
+// Told is one thing that a client was told. Exactly one of the fields after Session is set.
+type Told struct {
+	Session perdure.SessionID
+	Event   []byte            // an event that was shown, in its stored form
+	Task    *perdure.Task     // an ended task that was shown
+	Message perdure.MessageID // a message whose receipt was acknowledged
+	Cancel  perdure.TaskID    // a task whose cancel was acknowledged
+}
+
+// Process is one process that was seen.
+type Process struct {
+	PID  int
+	Task perdure.TaskID // whose work it is
+	At   time.Time      // when it was seen, by the clock of the journals
 }
 
 // Order is one effect that a session was asked for.

@@ -31,11 +31,22 @@ type Report struct {
 	RecoveryMS       Recovery    `json:"recovery_ms"`
 	Violations       []Violation `json:"violations,omitempty"`
 	OK               bool        `json:"ok"`
+
+	// Of "perdure chaos" alone; the demo has none of them.
+	Stops        int            `json:"stops,omitempty"`         // SIGSTOP and SIGCONT
+	Terms        int            `json:"terms,omitempty"`         // SIGTERM, the last one included
+	DiskFull     int            `json:"disk_full,omitempty"`     // times that the disk was full
+	Faults       []Disturbance  `json:"faults,omitempty"`        // what was asked for
+	UnknownCalls int            `json:"unknown_calls,omitempty"` // of Unknown, the foreground calls
+	Recoveries   int            `json:"recoveries,omitempty"`    // starts with something to recover that moved: the n of the percentiles
+	Answers      int            `json:"answers,omitempty"`       // that clients were given and that were compared at the end
+	Kinds        map[string]int `json:"calls,omitempty"`         // calls by their effect class
 }
 
 // Recovery is how long it took from the start of a process to its first step, in milliseconds.
 type Recovery struct {
 	P50 int64 `json:"p50"`
+	P99 int64 `json:"p99"`
 	Max int64 `json:"max"`
 }
 
@@ -47,11 +58,18 @@ type Run struct {
 	// Known is what was settled when it was looked at between kills: result texts by task. They must be the
 	// same at the end (I1).
 	Known map[perdure.TaskID]string
+	// Found is what was found broken beside the invariants of a Record: what clients were told (I1, I6), the process
+	// table (I13), ends that are no good ones.
+	Found []Violation
+	// Missing are effects of which a success was told and which did not happen.
+	Missing []Violation
 }
 
 // Judge counts what a run left behind and checks every invariant.
 func Judge(r Record, run Run) Report {
 	rep := Report{Seed: run.Seed, Kills: run.Kills, Sessions: len(r.Journals), Violations: Check(r), Effects: len(r.Ledger)}
+	rep.Violations = append(append(rep.Violations, run.Found...), run.Missing...)
+	rep.EffectsMissing = len(run.Missing)
 	final := map[perdure.TaskID]perdure.Task{}
 	for _, journal := range r.Journals {
 		rep.journal(journal, final)
@@ -63,6 +81,11 @@ func Judge(r Record, run Run) Report {
 			rep.Unknown++
 		case task.State.Terminal():
 			rep.Settled++
+		}
+	}
+	for _, v := range run.Found {
+		if v.Invariant == "I1" {
+			rep.LostSettled++
 		}
 	}
 	rep.lost(run, final)
@@ -99,6 +122,7 @@ func (rep *Report) journal(j Journal, final map[perdure.TaskID]perdure.Task) {
 			rep.takenOver(f.How)
 		case perdure.ToolUnknown:
 			rep.Unknown++
+			rep.UnknownCalls++
 		}
 	}
 	for _, n := range deliveries(j) {
@@ -164,5 +188,5 @@ func (rep *Report) recoveries(all []time.Duration) {
 	slices.Sort(all)
 	at := func(percent int) int64 { return all[min(len(all)*percent/100, len(all)-1)].Milliseconds() }
 	rep.RecoveryP50MS, rep.RecoveryP99MS = at(50), at(99)
-	rep.RecoveryMS = Recovery{P50: at(50), Max: all[len(all)-1].Milliseconds()}
+	rep.RecoveryMS = Recovery{P50: at(50), P99: at(99), Max: all[len(all)-1].Milliseconds()}
 }

@@ -1,6 +1,6 @@
 // Package cli is the command line of perdure: noun, then verb, over an engine that main opens.
 //
-// It may import the root, engine, internal/redact, kong, and its own rooms demo and form; what it may not import comes as
+// It may import the root, engine, internal/redact, kong, and its own rooms demo, form and storm; what it may not import comes as
 // functions in a [World]. The one thing to know: data goes to stdout and talk to stderr (C1), and no text of a
 // journal reaches a terminal before [plain] has seen it (C18).
 package cli
@@ -19,6 +19,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/cli/demo"
+	"github.com/perdure/perdure/internal/cli/storm"
 )
 
 const program = "perdure"
@@ -52,6 +53,9 @@ type World struct {
 
 	Demo      demo.Crash // Program and Open are set
 	DemoChild func(context.Context, DemoWork) error
+
+	Chaos     storm.Storm // Program, Dial and Addr are set
+	ChaosPart func(context.Context, ChaosPart) error
 }
 
 // Terminal says which streams are a terminal.
@@ -68,7 +72,7 @@ type commandLine struct {
 	Flags flags `embed:""`
 
 	Run     runCommand     `cmd:"" help:"Speak with an agent, and wait until its work has come home."`
-	Session sessionCommand `cmd:"" help:"Conversations: list, show, send."`
+	Session sessionCommand `cmd:"" help:"Conversations: list, show, send, fork, export, import."`
 	Event   eventCommand   `cmd:"" help:"The journal of a session: list, tail."`
 	Task    taskCommand    `cmd:"" help:"Work that outlives a turn: list, show, log, watch, input, message, detach, delivery, drain, cancel, resolve."`
 
@@ -78,6 +82,8 @@ type commandLine struct {
 	Tool    toolCommand    `cmd:"" help:"The tools: list, show, call."`
 	Serve   serveCommand   `cmd:"" help:"Serve a data directory over HTTP, until it is stopped."`
 	Demo    demoCommand    `cmd:"" help:"See it at work: crash."`
+	Chaos   chaosCommand   `cmd:"" help:"Kill a server again and again while sessions are in work, and judge what is left: yours, or this program's."`
+	Part    chaosPart      `cmd:"" hidden:"" name:"chaos-part" help:"The processes that chaos starts."`
 	Doctor  doctorCommand  `cmd:"" help:"Say what is fine here, and how to mend what is not."`
 	Version versionCommand `cmd:"" help:"Say which version this is."`
 	Help    helpCommand    `cmd:"" help:"Help on a command or a topic: exit-codes, environment."`

@@ -44,9 +44,13 @@ func sentence(e perdure.Event) string {
 	case perdure.ReasonCompleted:
 		return reasoned(f)
 	case perdure.ReasonRecovered:
-		return fmt.Sprintf("the answer broke off; its %d bytes stand", f.KeptLen)
+		return recovered(f)
 	case perdure.OutputStarted:
 		return strings.TrimSpace("an answer begins " + f.Model)
+	case perdure.OutputReplaced:
+		return replaced(f)
+	case perdure.LoopDetected:
+		return fmt.Sprintf("%s was called %d times with the same result", f.Name, f.Count)
 	case perdure.OutputCompleted:
 		return gist(f.Message)
 	case perdure.Generation:
@@ -71,6 +75,8 @@ func laneSentence(e perdure.Event) string {
 		return f.Name + " is the client's to answer: " + redact.Document(f.Args)
 	case perdure.CallReplanned:
 		return f.Call.Name + " was judged anew, with other arguments"
+	case perdure.SessionForked:
+		return fmt.Sprintf("a fork of %s as of its event %d; new effects: %s", f.From, f.Seq, f.Effects)
 	case perdure.ContextCompacted:
 		return fmt.Sprintf("the model is shown less: about %d tokens instead of %d", f.After, f.Before)
 	case perdure.ApprovalRequested:
@@ -212,4 +218,23 @@ func receiptSentence(r perdure.CancelReceipt) string {
 		return "signalled"
 	}
 	return "asked for"
+}
+
+// recovered says what became of an answer that broke off.
+func recovered(f perdure.ReasonRecovered) string {
+	switch f.Mode {
+	case perdure.RecoverContinue:
+		return fmt.Sprintf("the answer broke off; the model went on after its %d bytes", f.KeptLen)
+	case perdure.RecoverRestart:
+		return "the answer broke off; the model was asked anew"
+	}
+	return fmt.Sprintf("the answer broke off; its %d bytes stand", f.KeptLen)
+}
+
+// replaced says why a text does not count any more.
+func replaced(f perdure.OutputReplaced) string {
+	if f.ReasonCode == perdure.ReplacedByGuard {
+		return strings.TrimSpace("what was said does not count: held back by " + f.Guardrail)
+	}
+	return "what was said does not count: the answer begins again"
 }

@@ -1,8 +1,13 @@
 package cli
 
 import (
+	"bufio"
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -16,6 +21,10 @@ type sessionCommand struct {
 	List sessionList `cmd:"" help:"List sessions, newest first."`
 	Show sessionShow `cmd:"" help:"Show a session: where it stands, what was said, what still runs."`
 	Send sessionSend `cmd:"" help:"Hand a message to a session. It is durable when the command returns."`
+
+	Fork   sessionFork   `cmd:"" help:"Start a session with what was said in another one, without doing anything again."`
+	Export sessionExport `cmd:"" help:"Write a session with all that belongs to it as JSON lines. They are confidential."`
+	Import sessionImport `cmd:"" help:"Take in a session that was exported."`
 }
 
 type sessionList struct {
@@ -200,6 +209,155 @@ func (c *sessionSend) Run(ctx context.Context, a *app) error {
 	}
 	run := &runCommand{Prompt: c.Text, Session: c.Session, Output: c.Output, Bg: !c.Wait}
 	return run.Run(ctx, a)
+}
+
+type sessionFork struct {
+	Session string `arg:"" help:"Its id, or a unique beginning of it, or its title, or last."`
+	At      int64  `help:"The last event that counts, by its number in event list; 0: the last one there is." placeholder:"SEQ"`
+	Effects string `help:"What becomes of new effects: ask a person before each, or dry-run, in which none happens." enum:"ask,dry-run" default:"ask"`
+	Title   string `help:"Of the fork; else it is called after the other session." placeholder:"TEXT"`
+	DryRun  bool   `help:"Only say what would be done."`
+	output
+}
+
+// Run forks a session, and says what the two share.
+func (c *sessionFork) Run(ctx context.Context, a *app) error {
+	return a.with(ctx, writing(c.DryRun), func(eng Engine) error {
+		s, err := a.session(ctx, eng, c.Session)
+		if err != nil {
+			return err
+		}
+		at := c.At
+		if at == 0 {
+			at = s.LastSeq
+		}
+		if c.DryRun {
+			a.say("would fork %s as of event %d of %d: %s", s.ID, at, s.LastSeq, a.line(s.Title, cellChars))
+			return nil
+		}
+		f, err := eng.Fork(ctx, s.ID, engine.Fork{At: c.At, Effects: strings.ReplaceAll(c.Effects, "-", "_"), Title: c.Title})
+		if err != nil {
+			return err
+		}
+		a.say("%s is a fork of %s as of event %d; what was done is not done again", f.ID, s.ID, at)
+		if folder := workspaceOf(ctx, eng, f.ID); folder != "" {
+			a.say("both work in the folder %s, which was not copied", a.line(folder, 200))
+		}
+		a.say("it goes on with: %s run %s--session %s PROMPT", program, a.dirFlag(), f.ID)
+		return c.show(ctx, a, shown{string(f.ID), f, func() { a.brief(f) }})
+	})
+}
+
+// brief prints the session for people, in a few lines.
+func (a *app) brief(s engine.Session) {
+	a.fields(
+		field{"session", cell{string(s.ID), bold}},
+		field{"title", cell{text: s.Title}},
+		field{"status", cell{text: string(s.Status)}},
+		field{"events", cell{text: fmt.Sprint(s.LastSeq)}},
+	)
+}
+
+// workspaceOf is the folder of the host that a session works in; empty: none, or it cannot be told.
+func workspaceOf(ctx context.Context, eng engine.Journals, id perdure.SessionID) string {
+	first, err := eng.Events(ctx, id, 0, 1)
+	if err != nil || len(first) == 0 {
+		return ""
+	}
+	created, _ := first[0].Fact.(perdure.SessionCreated)
+	return created.Agent.Metadata[WorkspaceKey]
+}
+
+type sessionExport struct {
+	Session string `arg:"" help:"Its id, or a unique beginning of it, or its title, or last."`
+	To      string `help:"The file to write, which must not be there yet; only you may read it. Else stdout." placeholder:"FILE" type:"path"`
+}
+
+// Run writes an export. A file that could not be written whole does not stay.
+func (c *sessionExport) Run(ctx context.Context, a *app) error {
+	return a.read(ctx, func(eng Engine) error {
+		s, err := a.session(ctx, eng, c.Session)
+		if err != nil {
+			return err
+		}
+		if c.To == "" {
+			return eng.Export(ctx, s.ID, a.out)
+		}
+		file, err := os.OpenFile(c.To, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		if errors.Is(err, fs.ErrExist) {
+			return &fault{err: perdure.Conflict, what: c.To + " is there already, and stays as it is", todo: "name another file with --to"}
+		}
+		if err != nil {
+			return fmt.Errorf("export %s: %w", s.ID, err)
+		}
+		err = eng.Export(ctx, s.ID, file)
+		if err == nil {
+			err = file.Sync()
+		}
+		if err = errors.Join(err, file.Close()); err != nil {
+			return errors.Join(err, os.Remove(c.To))
+		}
+		a.say("%s is in %s, with all that belongs to it; whoever has the file can read all of it", s.ID, c.To)
+		return nil
+	})
+}
+
+type sessionImport struct {
+	File     string `arg:"" help:"The export; - reads stdin."`
+	TakeOver bool   `help:"The session that was exported is gone for ever: work that was under way is taken up here, as after a crash."`
+	DryRun   bool   `help:"Only say what would be taken in; the file's first line is believed."`
+	output
+}
+
+// Run takes in an export, whole or not at all.
+func (c *sessionImport) Run(ctx context.Context, a *app) error {
+	in := a.stdin
+	if c.File != "-" {
+		file, err := os.Open(c.File)
+		if err != nil {
+			return misuse("the export cannot be read: "+err.Error(), "perdure session export SESSION --to FILE writes one")
+		}
+		defer func() { _ = file.Close() }() // it was only read
+		in = file
+	}
+	if c.DryRun {
+		return c.preview(a, in)
+	}
+	return a.with(ctx, writing(false), func(eng Engine) error {
+		s, err := eng.Import(ctx, in, engine.Import{TakeOver: c.TakeOver})
+		switch {
+		case errors.Is(err, perdure.Conflict) && !c.TakeOver:
+			return &fault{err: err, what: err.Error(), todo: "--take-over takes up what was under way, when the other copy is gone for ever; a session that is here already stays as it is"}
+		case errors.Is(err, perdure.Invalid), errors.Is(err, perdure.Limit):
+			return &fault{err: err, what: err.Error(), todo: "nothing was taken in; export it again"}
+		case err != nil:
+			return err
+		}
+		a.say("%s is here, with all that belongs to it", s.ID)
+		return c.show(ctx, a, shown{string(s.ID), s, func() { a.brief(s) }})
+	})
+}
+
+// preview says what the first line of an export says.
+func (c *sessionImport) preview(a *app, in io.Reader) error {
+	const longest = 4 << 10 // bytes; a first line is far shorter
+	line, err := bufio.NewReader(io.LimitReader(in, longest)).ReadBytes('\n')
+	var head struct {
+		Session string `json:"session_id"`
+		AtRest  bool   `json:"at_rest"`
+	}
+	if err == nil {
+		err = perdure.DecodeKnownJSON(line, &head)
+	}
+	if err != nil || head.Session == "" {
+		return misuse("this is no export of a session", "perdure session export SESSION --to FILE writes one")
+	}
+	state := "at rest"
+	if !head.AtRest {
+		state = "at work, so that it takes --take-over"
+	}
+	a.say("would take in %s, which was %s when it was exported", a.line(head.Session, cellChars), state)
+	return nil
 }
 
 // foldOf reads a session's journal and folds it.

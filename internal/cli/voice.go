@@ -13,10 +13,11 @@ import (
 
 // voice shows a stream to people: what the agent says on stdout, what it does on stderr.
 type voice struct {
-	a     *app
-	shown string // what of the open message stands on stdout
-	heard string // what came of it in this attempt
-	open  bool   // stdout stands in the middle of a line
+	a      *app
+	shown  string // what of the open message stands on stdout
+	heard  string // what came of it in this attempt
+	goesOn bool   // the next attempt begins where this one broke off
+	open   bool   // stdout stands in the middle of a line
 
 	states map[perdure.TaskID]perdure.TaskState // as they were told
 	lines  map[string]string                    // progress as it was told, by task or call
@@ -134,12 +135,22 @@ func short(t perdure.Task) string { return string(t.ID) + " " + t.Tool }
 func (v *voice) event(e perdure.Event, s *perdure.Session) error {
 	switch f := e.Fact.(type) {
 	case perdure.ReasonStarted:
-		v.heard = ""
+		if !v.goesOn {
+			v.heard = ""
+		}
+		v.goesOn = false
 		if f.Attempt > 1 || !f.NotBefore.IsZero() {
 			v.tell("↻", yellow, "the model is asked again: attempt %d%s", f.Attempt, waits(f.NotBefore, e.At))
 		}
-	case perdure.ReasonRecovered:
+	case perdure.OutputReplaced:
 		v.heard = ""
+		v.tell("↻", yellow, "%s", sentence(e))
+	case perdure.LoopDetected:
+		v.tell("!", yellow, "a loop: %s", sentence(e))
+	case perdure.ReasonRecovered:
+		if v.goesOn = f.Mode == perdure.RecoverContinue; !v.goesOn {
+			v.heard = ""
+		}
 		v.tell("↻", yellow, "%s", sentence(e))
 	case perdure.ReasonCompleted:
 		if !f.Success && f.Code != perdure.CodeInterrupted {

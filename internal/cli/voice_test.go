@@ -213,7 +213,7 @@ func TestEverySentence(t *testing.T) {
 		perdure.SessionCreated{Agent: perdure.Agent{Title: "t"}}, perdure.SessionUpdated{Title: "t"}, perdure.SessionActivated{},
 		perdure.SessionAwaits{}, perdure.SessionIdled{}, perdure.SessionStopped{By: "b"}, perdure.OutputStarted{}, perdure.ToolDetached{}, perdure.ToolCallRequested{},
 		perdure.CallReplanned{}, perdure.ApprovalRequested{}, perdure.ApprovalResolved{}, perdure.TaskMessageSent{}, perdure.TaskMessageReceived{},
-		perdure.ContextCompacted{},
+		perdure.ContextCompacted{}, perdure.OutputReplaced{}, perdure.LoopDetected{Name: "echo"}, perdure.SessionForked{},
 	} {
 		told[f.EventType()] = true
 		if strings.TrimSpace(sentence(perdure.Event{Fact: f})) == "" {

@@ -177,7 +177,7 @@ func (e *Effects) ExpireApprovals(ctx context.Context) error {
 		return fmt.Errorf("expire approvals: %w", err)
 	}
 	for _, a := range due {
-		err := e.cfg.Store.InTx(ctx, func(tx store.Tx) (err error) {
+		err := e.work.InTx(ctx, func(tx store.Tx) (err error) {
 			if a, err = tx.Approval(a.ID); err != nil || a.State != perdure.ApprovalOpen {
 				return err
 			}
@@ -269,7 +269,7 @@ func (e *Effects) asksClient(ctx context.Context, key perdure.CallKey) (waits bo
 // clientResult is what counts of a client's answer: what the model reads of it, cut as every result is (TL16). A client says
 // nothing of what our own tools did.
 func (e *Effects) clientResult(key perdure.CallKey, r perdure.ToolResult, keep bool) (perdure.ToolResult, error) {
-	shorten := e.shorten
+	shorten := func(key perdure.CallKey, r perdure.ToolResult) perdure.ToolResult { return e.shorten(key, r, nil) }
 	if !keep { // it is only compared
 		shorten = func(key perdure.CallKey, r perdure.ToolResult) perdure.ToolResult {
 			return tool.Cut(r, tool.ResultLimit, tool.OutputPath(key.Call))

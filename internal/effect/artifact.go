@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/sessionfile"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
 )
@@ -38,9 +40,9 @@ type meta struct {
 	ResultTruncated bool              `json:"result_truncated"`
 }
 
-// publish writes the artifacts of an attempt that ended. One that cannot be written does not stop the end
-// of the run; its name is returned (BG15).
-func (e *Effects) publish(ctx context.Context, t perdure.Task, v verdict) (paths artifactPaths, missing string) {
+// publish writes the artifacts of an attempt that ended, each under its fence (RC18). One that cannot be written does not
+// stop the end of the run; its name is returned (BG15). Lost: another attempt has the task, and its files are another's.
+func (e *Effects) publish(ctx context.Context, t perdure.Task, v verdict) (paths artifactPaths, missing string, lost error) {
 	log, truncated, end, err := e.outputLog(ctx, t, v)
 	if err != nil {
 		e.cfg.Log.Error("a task's log cannot be read", "task", t.ID, "error", err)
@@ -53,9 +55,20 @@ func (e *Effects) publish(ctx context.Context, t perdure.Task, v verdict) (paths
 	if v.update.Error != nil {
 		m.ErrorKind = v.update.Error.Kind
 	}
+	fence := func(r store.Reader) error {
+		_, err := owned(r, t)
+		return err
+	}
 	write := func(name string, content []byte) string {
 		path := t.ArtifactDir() + "/" + name
-		if err := e.writeFile(t.Session, tool.FileWrite{Path: path, Content: content}); err != nil {
+		if lost != nil {
+			return ""
+		}
+		if err := e.writeFenced(t.Session, tool.FileWrite{Path: path, Content: content}, fence); err != nil {
+			if errors.Is(err, perdure.Lost) {
+				lost = err
+				return ""
+			}
 			e.cfg.Log.Error("an artifact was not written", "task", t.ID, "path", path, "error", err)
 			missing = strings.TrimPrefix(missing+", "+name, ", ")
 			return ""
@@ -67,15 +80,29 @@ func (e *Effects) publish(ctx context.Context, t perdure.Task, v verdict) (paths
 	if v.raw != nil && truncated {
 		write("raw.txt", []byte((*v.raw)[:min(len(*v.raw), rawLimitBytes)]))
 	}
-	return paths, missing
+	return paths, missing, lost
 }
 
-// writeFile writes a file of the runtime's own. It outlives the context of the work that it tells about.
+// writeFile writes a file of the runtime's own that is nobody's work. It outlives the context of the work that it tells about.
 func (e *Effects) writeFile(session perdure.SessionID, w tool.FileWrite) error {
+	return e.writeFenced(session, w, nil)
+}
+
+// writeFenced is writeFile, if the fence lets it: in the same commit where files are the store's, and else right before.
+func (e *Effects) writeFenced(session perdure.SessionID, w tool.FileWrite, fence func(store.Reader) error) error {
 	ctx, cancel := settleContext(context.Background())
 	defer cancel()
 	return e.guarded("write "+w.Path, func() error {
 		_, files := e.cfg.Files(session)
+		switch {
+		case fence == nil:
+		case e.ownFiles:
+			files = sessionfile.New(fenced{Store: e.work, fence: fence}, session, true)
+		default:
+			if err := e.cfg.Store.View(ctx, fence); err != nil {
+				return err
+			}
+		}
 		if files == nil {
 			return fmt.Errorf("write %s: %w: no file store", w.Path, perdure.Unavailable)
 		}

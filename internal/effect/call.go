@@ -32,7 +32,7 @@ func (e *Effects) StartCall(ctx context.Context, run CallRun) error {
 	switch {
 	case ours && how != perdure.TakeOver(""):
 		return e.proceedCall(ctx, run, row, t, how.(perdure.TakeOver))
-	case !ours && e.live(row.Worker):
+	case !ours && row.Worker == e.cfg.Worker:
 		return nil // it was begun here: its end is on its way
 	case !ours || run.Command.Stop:
 		return e.takeOverCall(ctx, run, row)
@@ -78,10 +78,17 @@ func (e *Effects) execute(run CallRun, row perdure.Call, t tool.Tool, how func(c
 		End: c.end, Gone: c.gone,
 	}
 	if killer, ok := t.(tool.Killer); ok {
-		work.Kill = func(force bool) { killer.Kill(c.call, force) }
+		work.Kill = func(force bool) {
+			if e.cfg.Holds() { // else it may be another worker's, which has the same key
+				killer.Kill(c.call, force)
+			}
+		}
 	}
 	if run.Session.Agent.DryRun { // it leaves nothing behind, and asks nobody (AP13)
 		work.Detach = nil
+	}
+	if !e.cfg.Holds() { // it is another's to run by now (TK8)
+		return fmt.Errorf("start call %s: %w: the lease has passed", row.Key, perdure.Lost)
 	}
 	e.calls.Store(row.Key, c)
 	if err := e.cfg.Runner.Start(work); err != nil {
@@ -117,7 +124,7 @@ func causeResult(cause perdure.Cause, row perdure.Call) tool.Result {
 // settled makes the outcome that ends a call: its settlement and tool.completed are one commit (LG7).
 func (e *Effects) settled(run CallRun, row perdure.Call, r tool.Result) Outcome {
 	r, _ = e.after(context.Background(), toolCall(row, time.Time{}), r)
-	record := e.record(row.Key, row.Tool, r)
+	record := e.record(row, r)
 	state := perdure.CallSettled
 	fact := perdure.ToolCompleted{
 		CallID: row.Key.Call, Name: row.Tool, Status: record.Status(), Result: record, DurationMS: time.Since(row.ClaimedAt).Milliseconds(),
@@ -142,16 +149,24 @@ func (e *Effects) settled(run CallRun, row perdure.Call, r tool.Result) Outcome 
 }
 
 // record converts a result and logs what nobody else may read (TL12).
-func (e *Effects) record(key perdure.CallKey, name string, r tool.Result) perdure.ToolResult {
+func (e *Effects) record(row perdure.Call, r tool.Result) perdure.ToolResult {
+	key := row.Key
 	record, err := r.Record(key.Call)
 	if err != nil {
-		e.cfg.Log.Error("a tool failed internally", "tool", name, "session", key.Session, "call", key.Call, "error", tool.Chain(err))
+		e.cfg.Log.Error("a tool failed internally", "tool", row.Tool, "session", key.Session, "call", key.Call, "error", tool.Chain(err))
 	}
-	return e.shorten(key, tool.CheckImages(record))
+	return e.shorten(key, tool.CheckImages(record), func(r store.Reader) error {
+		now, err := r.Call(key)
+		if err == nil && now.Token != row.Token {
+			err = fmt.Errorf("call %s: %w: another owner has it", key, perdure.Lost)
+		}
+		return err
+	})
 }
 
-// shorten keeps what the model reads within its limit; the whole is written to a file of the session first (TL16).
-func (e *Effects) shorten(key perdure.CallKey, record perdure.ToolResult) perdure.ToolResult {
+// shorten keeps what the model reads within its limit; the whole is written to a file of the session first (TL16), under
+// the fence of the call whose result it is; nil: a client gave it.
+func (e *Effects) shorten(key perdure.CallKey, record perdure.ToolResult, fence func(store.Reader) error) perdure.ToolResult {
 	whole := string(record.Result)
 	if record.RawOutput != nil {
 		whole = *record.RawOutput
@@ -161,7 +176,7 @@ func (e *Effects) shorten(key perdure.CallKey, record perdure.ToolResult) perdur
 	}
 	path := tool.OutputPath(key.Call)
 	content := []byte(whole[:min(len(whole), tool.RawOutputLimit)])
-	if err := e.writeFile(key.Session, tool.FileWrite{Path: path, Content: content}); err != nil {
+	if err := e.writeFenced(key.Session, tool.FileWrite{Path: path, Content: content}, fence); err != nil {
 		e.cfg.Log.Error("a whole output was not stored", "session", key.Session, "call", key.Call, "error", err)
 		path = ""
 	}
@@ -222,7 +237,7 @@ func (e *Effects) carryOver(ctx context.Context, run CallRun, row perdure.Call, 
 		}
 	}
 	e.unstarted.Store(row.Token, how)
-	err := e.cfg.Store.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
+	err := e.work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
 		if _, err := tx.LockSession(run.Drive.ID, row.Epoch); err != nil {
 			return err
 		}

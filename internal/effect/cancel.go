@@ -16,12 +16,15 @@ type CancelWish struct{ By, Why string }
 // answered the same.
 func (e *Effects) CancelTask(ctx context.Context, id perdure.TaskID, wish CancelWish) (perdure.CancelReceipt, error) {
 	var task perdure.Task
+	var tree []perdure.Task
 	err := e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
 		var err error
+		tree = nil
 		if task, err = tx.Task("", id); err != nil || task.State.Terminal() || task.CancelRequested() {
 			return err
 		}
-		task, err = e.requestCancel(tx, task, wish)
+		tree, err = e.cancelTree(tx, task, wish)
+		task = tree[0]
 		return err
 	})
 	if err != nil {
@@ -31,16 +34,31 @@ func (e *Effects) CancelTask(ctx context.Context, id perdure.TaskID, wish Cancel
 		return perdure.CancelReceipt{}, nil
 	}
 	receipt := perdure.CancelReceipt{RequestedAt: task.CancelRequestedAt}
-	e.starting.cancel(id) // first: work that begins right now sees it, and work that has begun is found
-	if e.cancelWork(id, perdure.CauseCanceled) {
+	if e.pushCancel(ctx, task) {
 		receipt.SignalledAt = task.UpdatedAt
-	} else if task.State == perdure.TaskAwaitingInput || task.State == perdure.TaskQueued && e.leftWhileAsking(task) { // its process died while it asked
+	}
+	for _, below := range tree[min(1, len(tree)):] {
+		e.pushCancel(ctx, below)
+	}
+	return receipt, nil
+}
+
+// pushCancel tells the work of a canceled task to stop, and reports whether somebody heard of it.
+func (e *Effects) pushCancel(ctx context.Context, task perdure.Task) (heard bool) {
+	e.starting.cancel(task.ID) // first: work that begins right now sees it, and work that has begun is found
+	heard = e.cancelWork(task.ID, perdure.CauseCanceled)
+	switch {
+	case task.Links.ChildSession != "":
+		e.cfg.Wake(task.Links.ChildSession)
+		heard = true
+	case heard:
+	case (task.State == perdure.TaskAwaitingInput || e.leftWhileAsking(task)) && !e.elsewhereNow(ctx, task.Worker): // its process died while it asked
 		if err := e.takeOverTask(ctx, task); err != nil {
-			e.cfg.Log.Error("a task that is canceled was not taken over", "task", id, "error", err)
+			e.cfg.Log.Error("a task that is canceled was not taken over", "task", task.ID, "error", err)
 		}
 	}
 	e.cfg.Wake(task.Session)
-	return receipt, nil
+	return heard
 }
 
 // cancelWork tells the work of a task to stop, and reports whether it runs here.
@@ -98,11 +116,4 @@ func (e *Effects) receiptOf(ctx context.Context, task perdure.Task, receipt perd
 		e.cfg.Log.Warn("a cancel receipt cannot be read", "task", task.ID, "error", err)
 	}
 	return receipt
-}
-
-// Beat keeps the worker's lease and ends what the store says is canceled or lost (LG19, TK8).
-func (e *Effects) Beat(beat store.Beat) {
-	for _, id := range beat.Canceled {
-		e.cancelWork(id, perdure.CauseCanceled)
-	}
 }

@@ -36,17 +36,17 @@ type callRun struct {
 func (c *callRun) end(end dispatch.End) {
 	c.e.calls.Delete(c.row.Key)
 	c.sink.close()
-	if leftAsItIs(end) {
-		return // nothing fails because the runtime stops (RC11)
+	if leftAsItIs(end) || end.Cause == perdure.CauseSuperseded {
+		return // nothing fails because the runtime stops (RC11); or it is another's (LG3, TK6)
 	}
 	if end.Lane != perdure.Background {
 		c.run.Done(c.e.settled(c.run, c.row, c.e.ended(c.row, end)))
 		return
 	}
-	if end.Cause == perdure.CauseSuperseded {
-		return // another's (TK6)
-	}
 	task, row := c.asTask()
+	if task.Kind == perdure.KindSubagent {
+		return // the subagent says how it ended (SA9)
+	}
 	c.e.endTask(context.Background(), task, row, c.e.judgeTask(task, row, end.Result, end))
 }
 
@@ -88,7 +88,7 @@ func (c *callRun) detach() bool {
 	}
 	ctx := context.Background() // nobody leaves before the answer: what the commit made is read after it
 	var task perdure.Task
-	err := c.e.cfg.Store.InTx(ctx, func(tx store.Tx) (err error) {
+	err := c.e.work.InTx(ctx, func(tx store.Tx) (err error) {
 		task, err = c.detachIn(tx, why, soft)
 		return err
 	})
@@ -192,6 +192,9 @@ func (c *callRun) detachIn(tx store.Tx, why string, soft time.Duration) (perdure
 	now := tx.Now()
 	task.State, task.Worker, task.Executions, task.DeadlineAt = perdure.TaskRunning, c.e.cfg.Worker, c.row.Executions, c.call.Deadline
 	task.CreatedAt, task.UpdatedAt, task.StartedAt, task.HeartbeatAt, task.DetachedAt = now, now, c.row.ClaimedAt, now, now
+	if known, err := tx.Task(task.Session, task.ID); err == nil && known.Kind == perdure.KindSubagent {
+		task = known
+	}
 	c.e.detached.Store(task.ID, key.String()) // a cancel that sees the task finds its work
 	if err := tx.BindCall(key, c.row.Token, task.ID, task.Attempt); err != nil {
 		return task, err
@@ -203,13 +206,20 @@ func (c *callRun) detachIn(tx store.Tx, why string, soft time.Duration) (perdure
 	done := perdure.ToolCompleted{CallID: key.Call, Name: c.row.Tool, DurationMS: now.Sub(c.row.ClaimedAt).Milliseconds()}
 	done.Result = placeholder(task, left)
 	done.Status = done.Result.Status()
-	events := []perdure.Event{taskEvent(task, perdure.TaskCreated{Task: task})}
+	var events []perdure.Event
+	if task.Kind != perdure.KindSubagent {
+		events = append(events, taskEvent(task, perdure.TaskCreated{Task: task}))
+	}
 	for _, fact := range []perdure.Fact{left, done} {
 		events = append(events, perdure.Event{Session: key.Session, Actor: "runtime", Turn: c.row.Turn, Call: key.Call, Fact: fact})
 	}
 	stamp(events, now)
 	if err := tx.Append(key.Session, events); err != nil {
 		return task, err
+	}
+	if task.Kind == perdure.KindSubagent { // its record is there: only the lane changes
+		change, err := c.e.updateTask(tx, task, perdure.TaskUpdate{Attempt: task.Attempt, Lane: perdure.Background})
+		return change.Task, err
 	}
 	_, _, err = tx.CreateTask(task)
 	return task, err
@@ -247,12 +257,15 @@ type callTask struct {
 // taskOfCall makes the record of a call that is a task, without its state. Its ids are derived from the call (TK1).
 func (e *Effects) taskOfCall(c callTask) perdure.Task {
 	task := perdure.Task{
-		Session: c.owner.session, RootSession: c.owner.session, Kind: perdure.KindBackgroundTool, Turn: c.row.Turn, Call: c.row.Key.Call,
+		Session: c.owner.session, RootSession: c.owner.root(), Kind: perdure.KindBackgroundTool, Turn: c.row.Turn, Call: c.row.Key.Call,
 		Origin: c.origin, Tool: c.row.Tool, ArgsHash: c.row.Fingerprint, DisplayName: orElse(c.name, c.row.Tool), Class: c.row.Class,
 		Lane: perdure.Background, Attempt: 1, Delivered: perdure.NotDelivered, Delivery: perdure.ToLoop, Wake: perdure.WakeContinue,
 		Spec: perdure.TaskSpec{Tool: c.row.Tool, Arguments: c.row.Args, Reattachable: c.row.Class.Repeatable(), SignalOnCompletion: true},
 	}
 	task.StallMS = e.stallOf(c.row.Tool).Milliseconds()
+	if t, ok := e.cfg.Tools.Get(c.row.Tool); ok && t.Spec().Hints.CapabilityID == tool.AgentsCapability {
+		task.Kind = perdure.KindSubagent
+	}
 	if c.origin == perdure.OriginRouted {
 		task.Wake = perdure.WakeNotify // DL6
 	}

@@ -99,7 +99,7 @@ type question struct {
 func (e *Effects) withdraw(task perdure.Task, asked perdure.RequestID) {
 	ctx, cancel := settleContext(context.Background())
 	defer cancel()
-	err := e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+	err := e.work.InTx(ctx, func(tx store.Tx) error {
 		now, err := tx.Task(task.Session, task.ID)
 		if err != nil || now.Attempt != task.Attempt || now.InputRequest == nil || now.InputRequest.ID != asked {
 			return err
@@ -118,7 +118,7 @@ func (e *Effects) withdraw(task perdure.Task, asked perdure.RequestID) {
 // put makes a question durable, unless it was put before: the nth question of a task is one question, whatever attempt
 // asks it.
 func (e *Effects) put(ctx context.Context, task perdure.Task, q tool.Question, n int) (asked question, err error) {
-	err = e.cfg.Store.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
+	err = e.work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
 		session, err := tx.Session(task.Session)
 		if err != nil {
 			return err
@@ -248,7 +248,7 @@ func replyOf(m perdure.TaskMessage) tool.Reply {
 
 // postpone moves the task's deadline by the time that it waited.
 func (e *Effects) postpone(ctx context.Context, task perdure.Task, waited time.Duration) error {
-	return e.cfg.Store.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
+	return e.work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
 		now, err := tx.Task(task.Session, task.ID)
 		if err != nil || now.DeadlineAt.IsZero() || waited < time.Millisecond {
 			return err
@@ -267,7 +267,7 @@ func (d *dialog) Tell(ctx context.Context, m perdure.TaskMessage) error {
 	if err != nil {
 		return fmt.Errorf("tell: %w", err)
 	}
-	err = d.e.cfg.Store.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
+	err = d.e.work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
 		m.ID, m.Task, m.Direction, m.CreatedAt = NewID[perdure.TaskMessageID](), task.ID, perdure.Outbound, tx.Now()
 		change, err := d.e.updateTask(tx, task, perdure.TaskUpdate{Attempt: task.Attempt}, d.e.notice(task, m, ""))
 		if err == nil && change.Answer != perdure.Updated {
@@ -322,6 +322,9 @@ func (p *taskPort) Send(ctx context.Context, id string, m perdure.TaskMessage) (
 	}
 	m.By = "agent"
 	m.ID = perdure.DeriveID[perdure.TaskMessageID](row.Secret, p.at, string(p.owner.session), string(p.call)) // one call, one message
+	if task.Links.ChildSession != "" && m.InReplyTo == "" {
+		return p.e.tellChild(ctx, task.ID, m)
+	}
 	return p.e.SendTask(ctx, task.ID, m)
 }
 
@@ -337,8 +340,12 @@ func sentBefore(r store.Reader, task perdure.TaskID, id perdure.TaskMessageID) (
 // SendTask hands a message to a task; one with an id that was sent before is one message. One that answers its question moves it on, in the same commit (TK12). NotFound: no
 // such task. Conflict: it has ended, waits for an approval, or the question was answered.
 func (e *Effects) SendTask(ctx context.Context, id perdure.TaskID, m perdure.TaskMessage) (perdure.TaskMessageID, error) {
-	var task perdure.Task
-	err := e.cfg.Store.InTx(context.WithoutCancel(ctx), func(tx store.Tx) (err error) {
+	task, err := e.storedTask(ctx, perdure.Task{ID: id})
+	if err == nil && task.Links.ChildSession != "" && m.InReplyTo != "" && task.State.Live() {
+		return e.answerChild(ctx, task, m)
+	}
+	task = perdure.Task{}
+	err = e.cfg.Store.InTx(context.WithoutCancel(ctx), func(tx store.Tx) (err error) {
 		if task, err = tx.Task("", id); err != nil {
 			return err
 		}
@@ -402,7 +409,7 @@ func (e *Effects) movedOn(ctx context.Context, id perdure.TaskID) {
 		return err
 	})
 	starting := e.starting.has(id) // asked first: it is dropped once the work runs
-	if err == nil && e.cfg.Works() && task.State == perdure.TaskRunning && task.Executions > 0 && !starting && !e.cfg.Runner.Running(e.workOf(id)) {
+	if err == nil && e.cfg.Works() && task.State == perdure.TaskRunning && task.Executions > 0 && !starting && !e.cfg.Runner.Running(e.workOf(id)) && !e.elsewhereNow(ctx, task.Worker) {
 		err = e.takeOverTask(ctx, task)
 	}
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/foldcache"
 	"github.com/perdure/perdure/store"
 )
 
@@ -26,11 +27,16 @@ type Drive struct {
 	session *perdure.Session                // as of the last commit
 	taken   perdure.TurnID                  // the turn that was found when the session was taken
 	saved   int64                           // seq of the last snapshot
+	asked   perdure.ExecID                  // the reason step that was found begun when the session was taken
 	claimed map[perdure.CallID]perdure.Call // by the last commits, and not started yet
 	Rested  bool                            // the last commit let the session go
+	told    string                          // of a subagent: what the parent was told last
 	// Draining keeps new calls from being claimed: the engine stops (RC11).
 	Draining bool
 }
+
+// Epoch is under which the session was taken: the fence of all that its driver writes (O2).
+func (d *Drive) Epoch() int64 { return d.row.Epoch }
 
 // Session returns the fold as of the last commit. The caller must not change it.
 func (d *Drive) Session() *perdure.Session { return d.session }
@@ -39,6 +45,10 @@ func (d *Drive) Session() *perdure.Session { return d.session }
 type Outcome struct {
 	Events []perdure.Event
 	Settle *Settlement
+	Keep   *store.Partial    // the text of a message that stays open (TN20); nil: none
+	Drop   perdure.MessageID // whose checkpoint goes; empty: none does, at no cost (TN19)
+	// Otherwise is what counts instead when the turn is to end: there is no next attempt for the message. nil: nothing.
+	Otherwise *Outcome
 }
 
 // Settlement ends a claim in the commit of its event (LG7).
@@ -68,7 +78,7 @@ func Fold(r store.Reader, id perdure.SessionID) (*perdure.Session, error) {
 
 // Fold is the function Fold, and begins with what this process knows of the session. The caller may change the fold.
 func (e *Effects) Fold(r store.Reader, id perdure.SessionID) (*perdure.Session, error) {
-	last, ok := e.folds.get(id)
+	last, ok := e.folds.Get(id)
 	if !ok {
 		return Fold(r, id)
 	}
@@ -76,7 +86,7 @@ func (e *Effects) Fold(r store.Reader, id perdure.SessionID) (*perdure.Session, 
 	if err != nil {
 		return nil, err
 	}
-	s := last.session
+	s := last.Session
 	if s.Seq > row.LastSeq { // the reader is older
 		return Fold(r, id)
 	}
@@ -120,8 +130,8 @@ func (e *Effects) Take(ctx context.Context, id perdure.SessionID) (*Drive, []per
 
 // fold brings the session to where this process left it, or else to where the journal is.
 func (e *Effects) fold(ctx context.Context, d *Drive) error {
-	if last, ok := e.folds.get(d.ID); ok {
-		d.session, d.saved = last.session, last.saved
+	if last, ok := e.folds.Get(d.ID); ok {
+		d.session, d.saved = last.Session, last.Saved
 		return nil
 	}
 	err := e.cfg.Store.View(ctx, func(r store.Reader) error {
@@ -150,7 +160,7 @@ func (e *Effects) commit(ctx context.Context, d *Drive, outcomes []Outcome, take
 	var step *step
 	var failed error
 	ctx = context.WithoutCancel(ctx) // nobody leaves before the answer: what fn made is read after it
-	err := e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+	err := e.work.InTx(ctx, func(tx store.Tx) error {
 		step = newStep(e, d, tx)
 		return step.run(outcomes, take)
 	})
@@ -164,11 +174,17 @@ func (e *Effects) commit(ctx context.Context, d *Drive, outcomes []Outcome, take
 		return nil, err
 	}
 	d.row, d.session, d.Rested = step.row, step.session, step.rested
+	if take {
+		d.asked = step.asked
+	}
 	for id, call := range step.claimed {
 		d.claimed[id] = call
 	}
 	e.cache(ctx, d)
-	e.folds.keep(lastFold{session: d.session, saved: d.saved})
+	e.folds.Keep(foldcache.Fold{Session: d.session, Saved: d.saved})
+	if d.session.Lineage != nil {
+		e.afterChild(ctx, d)
+	}
 	return step.due, nil
 }
 
@@ -188,7 +204,12 @@ func (e *Effects) cache(ctx context.Context, d *Drive) {
 		return
 	}
 	snapshot := store.Snapshot{Seq: d.session.Seq, Version: perdure.FoldVersion, Body: body}
-	err = e.cfg.Store.InTx(ctx, func(tx store.Tx) error { return tx.PutSnapshot(d.ID, snapshot) })
+	err = e.work.InTx(ctx, func(tx store.Tx) error {
+		if _, err := tx.LockSession(d.ID, d.row.Epoch); err != nil { // the next driver's snapshot is a newer one
+			return err
+		}
+		return tx.PutSnapshot(d.ID, snapshot)
+	})
 	if err == nil {
 		d.saved = d.session.Seq
 	}
@@ -206,6 +227,7 @@ type step struct {
 	claimed map[perdure.CallID]perdure.Call
 	routed  []claimedTask // calls that are tasks from the start
 	due     []perdure.Command
+	asked   perdure.ExecID // see Drive
 	rested  bool
 }
 
@@ -224,6 +246,9 @@ func (s *step) run(outcomes []Outcome, take bool) error {
 			return err
 		}
 	}
+	if turn := s.session.Turn; take && turn != nil && turn.Phase == perdure.PhaseReasoning {
+		s.asked = turn.Exec
+	}
 	for _, outcome := range outcomes {
 		if err := s.record(outcome); err != nil {
 			return err
@@ -236,10 +261,22 @@ func (s *step) run(outcomes []Outcome, take bool) error {
 }
 
 // lock takes the session, or checks that it is still ours, and returns the seq of its last event. From now on
-// nobody else writes to its journal.
+// nobody else writes to its journal. A session is not taken from a worker that lives: Elsewhere.
 func (s *step) lock(take bool) (int64, error) {
 	if !take {
 		return s.tx.LockSession(s.d.ID, s.row.Epoch)
+	}
+	if s.e.cfg.Shared {
+		row, err := s.tx.Session(s.d.ID)
+		if err != nil {
+			return 0, err
+		}
+		if _, err := s.tx.LockSession(s.d.ID, row.Epoch); err != nil { // somebody takes it right now
+			return 0, err
+		}
+		if s.e.elsewhere(s.tx, row.Worker) {
+			return 0, Elsewhere
+		}
 	}
 	row, err := s.tx.TakeSession(s.d.ID, s.e.cfg.Worker)
 	s.row = row
@@ -251,6 +288,10 @@ func (s *step) lock(take bool) (int64, error) {
 func (s *step) record(o Outcome) error {
 	if s.recorded(o) {
 		return nil
+	}
+	o, err := s.keep(o)
+	if err != nil {
+		return err
 	}
 	if o.Settle != nil {
 		err := s.tx.Settle(o.Settle.Key, o.Settle.Token, o.Settle.State, o.Settle.Result)
@@ -272,6 +313,10 @@ func (s *step) recorded(o Outcome) bool {
 			return turn == nil || turn.ID != event.Turn || !turn.InWork(f.CallID)
 		case perdure.ToolCallRequested:
 			return turn == nil || turn.ID != event.Turn || !turn.InWork(f.CallID)
+		case perdure.ContextCompacted:
+			return turn == nil || turn.ID != event.Turn || s.session.Compacted.Drop >= f.Compaction.Drop
+		case perdure.TranscriptRepaired:
+			return turn == nil || turn.ID != event.Turn || !s.session.Breaks(f)
 		case perdure.CallReplanned:
 			return turn == nil || turn.ID != event.Turn || !turn.InPhase(f.Call.ID, perdure.CallReplanning)
 		}
@@ -405,7 +450,7 @@ func (s *step) claim(c perdure.ClaimCall) error {
 		Key: key, Turn: c.Turn, Tool: c.Call.Name, Args: c.Call.Args, Fingerprint: c.Call.Fingerprint, Class: c.Call.Class,
 		Token: newToken(), Worker: s.e.cfg.Worker, Epoch: s.row.Epoch,
 	}
-	outcome, row, err := s.tx.Claim(call, s.e.live)
+	outcome, row, err := s.tx.Claim(call, s.e.live(s.tx))
 	if err != nil {
 		return err
 	}

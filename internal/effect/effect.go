@@ -1,7 +1,7 @@
 // Package effect carries out one command of the root: it asks the model, runs or takes over a tool call,
 // runs a task, and commits what happened together with the decision that follows from it.
 //
-// It may import the root, model, tool, dispatch, store and sessionfile. The one thing to know: the order of the steps of
+// It may import the root, model, tool, dispatch, store, sessionfile and foldcache. The one thing to know: the order of the steps of
 // a call is kept here, and only here. Claim, then run, then settle with the event; nothing is told to
 // anybody before its commit.
 package effect
@@ -21,6 +21,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/dispatch"
+	"github.com/perdure/perdure/internal/foldcache"
 	"github.com/perdure/perdure/internal/sessionfile"
 	"github.com/perdure/perdure/model"
 	"github.com/perdure/perdure/store"
@@ -63,11 +64,20 @@ type Config struct {
 	DeferAbove         int           // TL37; 0: 40; -1: off
 	SoftBudget         time.Duration // of tools that name none; 0: tool.DefaultSoftBudget; -1: they never detach (LN2)
 	ApprovalExpiry     time.Duration // 0: approvals never expire (AP6)
+	CheckpointBytes    int           // of new text of an answer, before it is stored (TN19); 0: 4 KiB
+	CheckpointTime     time.Duration // since its first new text, likewise; 0: 1 s
+
+	Agents         map[string]perdure.Agent // what spawn_subagent may name; nil: none
+	SubagentDepth  int                      // of subagents below a root; 0: 2; -1: there are none (SA5)
+	SubagentsLive  int                      // at work below a root; 0: 16; -1: no cap
+	SubagentsTotal int                      // in all below a root; 0: 200; -1: no cap
 
 	Route    func(tool.Call) dispatch.Route // the host's routing; nil: none (LN2). Called by many at once
 	Permit   tool.Permit                    // the host's policy; nil: none (AP1)
 	Hooks    []tool.Hook                    // TL35
 	HookTime time.Duration                  // that hooks may look at a result; 0: dispatch.DefaultGrace
+
+	Guards []Guard // look at answers while they come (TN9)
 
 	Log *slog.Logger // nil: discarded
 
@@ -80,6 +90,13 @@ type Config struct {
 	Works func() bool
 	// Sign tells the engine that something happens in a turn: text, progress, output. nil: nobody listens.
 	Sign func(perdure.SessionID)
+
+	// Shared says that other workers use the store too: their leases say who of them is dead, and this worker's own work
+	// writes nothing once its own lease has passed (LG3). false: every other worker is dead (LG20).
+	Shared bool
+	// Holds says, where the store is shared, whether this worker's lease holds by its own clock: work begins only while it
+	// does (TK8). nil: always.
+	Holds func() bool
 }
 
 // Effects carries out commands. It is safe for concurrent use.
@@ -87,7 +104,7 @@ type Effects struct {
 	cfg   Config
 	group sync.WaitGroup // ends of tasks that no dispatcher carries
 	// folds holds the sessions that this process worked on last, so that nobody folds their journals again.
-	folds folds
+	folds foldcache.Cache
 	// starting holds the tasks whose start is being committed.
 	starting startingTasks
 	// unstarted holds the tokens of claims and take-overs that this process made and has not acted on yet,
@@ -98,6 +115,12 @@ type Effects struct {
 	calls sync.Map
 	// detached names the work of the calls that left their turns in this process: perdure.TaskID to string.
 	detached sync.Map
+	// tasks holds the attempts that run here, where the store is shared: perdure.TaskID to *taskRun.
+	tasks sync.Map
+	// work is the store as the work of this worker writes to it. Intents go to cfg.Store.
+	work store.Store
+	// ownFiles says that files are the store's, so that a fence holds in the commit that writes one.
+	ownFiles bool
 }
 
 // Wait returns when nothing is written any more by a goroutine of the effects' own.
@@ -117,6 +140,9 @@ func New(cfg Config) (*Effects, error) {
 	if cfg.SoftBudget == 0 {
 		cfg.SoftBudget = tool.DefaultSoftBudget
 	}
+	cfg.SubagentDepth = capOf(cfg.SubagentDepth, 2)
+	cfg.SubagentsLive = capOf(cfg.SubagentsLive, 16)
+	cfg.SubagentsTotal = capOf(cfg.SubagentsTotal, 200)
 	cfg.DeferAbove = capOf(cfg.DeferAbove, 40)
 	cfg.QueueLength = capOf(cfg.QueueLength, 32)
 	switch {
@@ -124,6 +150,12 @@ func New(cfg Config) (*Effects, error) {
 		cfg.StallTimeout = 2 * time.Minute
 	case cfg.StallTimeout < 0:
 		cfg.StallTimeout = math.MaxInt64
+	}
+	if cfg.CheckpointBytes <= 0 {
+		cfg.CheckpointBytes = checkpointBytes
+	}
+	if cfg.CheckpointTime <= 0 {
+		cfg.CheckpointTime = checkpointTime
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -143,11 +175,18 @@ func New(cfg Config) (*Effects, error) {
 	if cfg.Sign == nil {
 		cfg.Sign = func(perdure.SessionID) {}
 	}
-	e := &Effects{cfg: cfg}
+	if cfg.Holds == nil {
+		cfg.Holds = func() bool { return true }
+	}
+	e := &Effects{cfg: cfg, work: cfg.Store}
+	if cfg.Shared {
+		e.work = fenced{Store: cfg.Store, fence: e.LeaseHolds}
+	}
 	if cfg.Files == nil {
 		e.cfg.Files = func(id perdure.SessionID) (tool.Files, tool.Files) {
-			return sessionfile.New(cfg.Store, id, false), sessionfile.New(cfg.Store, id, true)
+			return sessionfile.New(e.work, id, false), sessionfile.New(e.work, id, true)
 		}
+		e.ownFiles = true
 	}
 	return e, nil
 }
@@ -187,9 +226,6 @@ func stamp(events []perdure.Event, now time.Time) {
 		}
 	}
 }
-
-// live returns whether a worker still lives. Under the data-directory lock every other worker is dead (LG20).
-func (e *Effects) live(id perdure.WorkerID) bool { return id == e.cfg.Worker }
 
 // settleContext outlives the cancel that ended the work, for the writes that record it.
 func settleContext(ctx context.Context) (context.Context, context.CancelFunc) {

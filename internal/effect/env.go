@@ -21,7 +21,7 @@ func (e *Effects) envOf(p *taskPort, call tool.Call, sink tool.Sink) tool.Env {
 	agent := &p.owner.agent
 	files, _ := e.cfg.Files(p.owner.session)
 	return tool.Env{
-		Call: call, Sink: sink, Registry: e.cfg.Tools, Files: files, Tasks: p, Mail: p, Egress: e.cfg.Egress,
+		Call: call, Sink: sink, Registry: e.cfg.Tools, Files: files, Tasks: p, Mail: p, Agents: p, Egress: e.cfg.Egress,
 		Locale: orElse(agent.Locale, "en"), Timezone: orElse(agent.Timezone, "UTC"), DryRun: agent.DryRun,
 		Visible: e.names(*agent), Now: time.Now,
 	}
@@ -58,11 +58,28 @@ type owner struct {
 	session perdure.SessionID
 	agent   perdure.Agent
 	created time.Time
+	lineage *perdure.Lineage // of a subagent
+}
+
+// root is the root of the session's tree.
+func (o *owner) root() perdure.SessionID {
+	if o.lineage == nil {
+		return o.session
+	}
+	return o.lineage.Root
+}
+
+// depth is how far the session is from its root.
+func (o *owner) depth() int {
+	if o.lineage == nil {
+		return 0
+	}
+	return o.lineage.Depth
 }
 
 // ownerOf takes the owner out of a fold.
 func ownerOf(s *perdure.Session) *owner {
-	return &owner{session: s.ID, agent: s.Agent, created: s.CreatedAt}
+	return &owner{session: s.ID, agent: s.Agent, created: s.CreatedAt, lineage: s.Lineage}
 }
 
 // readOwner reads the owner from the first event of the journal, however long that is: no other event says who the agent
@@ -79,7 +96,7 @@ func readOwner(r store.Reader, id perdure.SessionID) (*owner, error) {
 	if !ok {
 		return nil, fmt.Errorf("session %s: %w journal: it begins with %s", id, perdure.Invalid, first[0].Type())
 	}
-	return &owner{session: id, agent: told.Agent, created: first[0].At.UTC().Truncate(time.Microsecond)}, nil
+	return &owner{session: id, agent: told.Agent, created: first[0].At.UTC().Truncate(time.Microsecond), lineage: told.Lineage}, nil
 }
 
 // The capabilities that activate themselves.
@@ -101,9 +118,10 @@ func (e *Effects) visible(agent perdure.Agent) []tool.Tool {
 		case !ok:
 		case t.Spec().Hints.CapabilityID == loadingCapability:
 			loaders = append(loaders, t)
+		case t.Spec().Hints.CapabilityID == tool.ParentCapability && !agent.Subagent:
 		case agent.Tools == nil || slices.Contains(agent.Tools, name):
 			_, background := t.(tool.Background)
-			useful = useful || background
+			useful = useful || background || t.Spec().Hints.CapabilityID == tool.AgentsCapability
 			tools = append(tools, t)
 		}
 	}

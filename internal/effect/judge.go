@@ -40,9 +40,14 @@ func (e *Effects) judge(ctx context.Context, agent perdure.Agent, t tool.Tool, c
 			return e.refused(j, call, "its permissions cannot be told", err)
 		}
 	}
+	effects := -1 // where the question about the effect stands; -1: nobody asks
+	if agent.AskEffects && t.Spec().Class != perdure.Pure {
+		effects = len(wanted)
+		wanted = append(wanted, perdure.Permission{Kind: "effect", Target: call.Tool, Reason: "in this session a person is asked before each effect"})
+	}
 	for i, p := range wanted {
 		base := perdure.Allow
-		if i == 0 && t.Spec().Policy == tool.PolicyRequiresApproval || i > 0 && i <= len(deferred) {
+		if i == 0 && t.Spec().Policy == tool.PolicyRequiresApproval || i > 0 && i <= len(deferred) || i == effects {
 			base = perdure.Ask
 		}
 		decision, why, err := e.permit(ctx, call, p)

@@ -36,7 +36,7 @@ func (e *Effects) spawn(ctx context.Context, o spawnOrder) (tool.Spawned, error)
 	var claimed perdure.Call
 	var spawned tool.Spawned
 	e.starting.add(task.ID)
-	err = e.cfg.Store.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
+	err = e.work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
 		var err error
 		spawned, claimed, err = e.spawnIn(tx, task, o.permissions)
 		return err
@@ -198,7 +198,7 @@ func (e *Effects) place(tx store.Reader, session perdure.SessionID) (free bool, 
 	}
 	running := 0
 	if len(counts) > 0 {
-		running = counts[0].N - counts[0].Detached // those take no place (BG16)
+		running = counts[0].Places()
 	}
 	queued, err := countTasks(tx, perdure.TaskQueued, session)
 	if err != nil {
@@ -250,7 +250,7 @@ func (e *Effects) claimTask(tx store.Tx, task perdure.Task) (perdure.Call, error
 		Key: task.LedgerKey(), Turn: task.Turn, Task: task.ID, Attempt: task.Attempt, Tool: task.Tool, Args: task.Spec.Arguments,
 		Fingerprint: fingerprint, Class: task.Class, Token: newToken(), Worker: e.cfg.Worker,
 	}
-	outcome, row, err := tx.Claim(next, e.live)
+	outcome, row, err := tx.Claim(next, e.live(tx))
 	if err != nil || outcome == perdure.Claimed {
 		return row, err
 	}

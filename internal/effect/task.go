@@ -42,6 +42,9 @@ func (e *Effects) updateTask(tx store.Tx, t perdure.Task, u perdure.TaskUpdate, 
 		}
 	}
 	change, err := tx.UpdateTask(t.Session, t.ID, u)
+	if err == nil && (change.Answer != planned.Answer || change.Event != planned.Event) { // its row was locked after it was read
+		err = fmt.Errorf("%w: task %s changed meanwhile", perdure.Unavailable, t.ID)
+	}
 	if err != nil || !change.Ended {
 		return change, err
 	}
@@ -103,7 +106,7 @@ func (e *Effects) judgeTask(t perdure.Task, row perdure.Call, r tool.Result, end
 		r = causeResult(end.Cause, row)
 	}
 	r, withheld := e.after(context.Background(), toolCall(row, t.DeadlineAt), r)
-	record := e.record(row.Key, row.Tool, r)
+	record := e.record(row, r)
 	v := verdict{result: record, raw: r.Raw, code: r.ExitCode, ended: end}
 	if withheld { // BG5
 		text := "[output withheld by tool policy]"
@@ -148,7 +151,10 @@ func (e *Effects) finishTask(ctx context.Context, t perdure.Task, row perdure.Ca
 	}
 	u := v.update
 	u.Attempt = t.Attempt
-	paths, missing := e.publish(ctx, stored, v)
+	paths, missing, err := e.publish(ctx, stored, v)
+	if err != nil {
+		return err
+	}
 	u.ResultPath, u.LogPath = paths.result, paths.log
 	if missing != "" {
 		u.Detail = "artifacts incomplete: " + missing
@@ -157,7 +163,7 @@ func (e *Effects) finishTask(ctx context.Context, t perdure.Task, row perdure.Ca
 	if v.unknown {
 		state = perdure.CallUnknown
 	}
-	return e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+	return e.work.InTx(ctx, func(tx store.Tx) error {
 		change, err := e.updateTask(tx, t, u, receiptFacts(stored, v.ended)...)
 		switch {
 		case err != nil:
@@ -184,8 +190,17 @@ func (e *Effects) storedTask(ctx context.Context, t perdure.Task) (stored perdur
 }
 
 // ownedTask reads the task and checks that the attempt still owns it.
-func (e *Effects) ownedTask(ctx context.Context, t perdure.Task) (perdure.Task, error) {
-	stored, err := e.storedTask(ctx, t)
+func (e *Effects) ownedTask(ctx context.Context, t perdure.Task) (stored perdure.Task, err error) {
+	err = e.cfg.Store.View(ctx, func(r store.Reader) error {
+		stored, err = owned(r, t)
+		return err
+	})
+	return stored, err
+}
+
+// owned is the task as it stands. Lost: another attempt has it.
+func owned(r store.Reader, t perdure.Task) (perdure.Task, error) {
+	stored, err := r.Task(t.Session, t.ID)
 	if err == nil && stored.Attempt != t.Attempt {
 		err = fmt.Errorf("task %s, attempt %d: %w", t.ID, t.Attempt, perdure.Lost)
 	}

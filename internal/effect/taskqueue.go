@@ -34,6 +34,9 @@ func (e *Effects) StartQueued(ctx context.Context) (int, error) {
 		}
 		if e.leftWhileAsking(next) {
 			passed[next.ID] = true
+			if e.elsewhereNow(ctx, next.Worker) { // it goes on there
+				continue
+			}
 			if err := e.takeOverTask(ctx, next); err != nil {
 				if store.Broken(err) || ctx.Err() != nil {
 					return started, fmt.Errorf("take over queued task %s: %w", next.ID, err)
@@ -62,15 +65,25 @@ func (e *Effects) StartQueued(ctx context.Context) (int, error) {
 	}
 }
 
-// leftWhileAsking reports a queued task whose process died after it had begun: it was answered and had no place. Its class
-// decides what becomes of it, as of all that was cut in half (RC16). One that an operator lets run again has no worker.
+// leftWhileAsking reports a queued task of another worker that has begun: it was answered and had no place, or was found
+// without one and is asked about when it has one. If that worker is dead, its class decides what becomes of it, as of all
+// that was cut in half (RC16). One that an operator lets run again has no worker, and neither has one that was judged to
+// run again and waits for its place (RC14).
 func (e *Effects) leftWhileAsking(t perdure.Task) bool {
-	return t.Executions > 0 && t.Worker != "" && !e.live(t.Worker)
+	return t.State == perdure.TaskQueued && t.Executions > 0 && t.Worker != "" && t.Worker != e.cfg.Worker
+}
+
+// full reports whether there is no place in this process for a run that is taken up (RC14, BG18). One that left the
+// foreground takes none of its session's (BG16).
+func (e *Effects) full(t perdure.Task) bool {
+	ofSession, ofProcess := e.cfg.Runner.Places(t.Session)
+	capped := e.cfg.PerSession > 0 && e.cfg.Overflow != OverflowEvict && !(t.FromCall() && t.Origin == perdure.OriginDetached)
+	return capped && ofSession >= e.cfg.PerSession || e.cfg.PerProcess > 0 && ofProcess >= e.cfg.PerProcess
 }
 
 // giveBack gives a task that waits in the middle of its work its place again.
 func (e *Effects) giveBack(ctx context.Context, next perdure.Task) error {
-	err := e.cfg.Store.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
+	err := e.work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
 		_, err := e.updateTask(tx, next, perdure.TaskUpdate{Attempt: next.Attempt, State: perdure.TaskRunning})
 		return err
 	})
@@ -86,7 +99,7 @@ func (e *Effects) startTask(ctx context.Context, next perdure.Task) (claimed cla
 		return claimed, err
 	}
 	e.starting.add(next.ID)
-	err = e.cfg.Store.InTx(context.WithoutCancel(ctx), func(tx store.Tx) (err error) {
+	err = e.work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) (err error) {
 		claimed, err = e.startIn(tx, next)
 		return err
 	})
@@ -99,11 +112,18 @@ func (e *Effects) startTask(ctx context.Context, next perdure.Task) (claimed cla
 	return claimed, err
 }
 
-// startIn gives a queued run its place, and reads what its run needs.
+// startIn gives a queued run its place, and reads what its run needs. Of several workers that see it in the queue, the one
+// that finds it as it was seen starts it; and the cap of its session holds over all of them (BG16).
 func (e *Effects) startIn(tx store.Tx, next perdure.Task) (c claimedTask, err error) {
 	task, err := tx.Task(next.Session, next.ID)
-	if err != nil || task.State != perdure.TaskQueued {
+	if err != nil || task.State != perdure.TaskQueued || task.Attempt != next.Attempt {
 		return c, err
+	}
+	if e.cfg.Shared && e.cfg.PerSession > 0 {
+		running, err := tx.CountTasks(perdure.TaskRunning, task.Session)
+		if err != nil || len(running) > 0 && running[0].N-running[0].Detached >= e.cfg.PerSession {
+			return c, err
+		}
 	}
 	u := perdure.TaskUpdate{
 		Attempt: task.Attempt, State: perdure.TaskRunning, Detail: "Starting", Worker: e.cfg.Worker, Execution: true,
@@ -154,7 +174,7 @@ func (e *Effects) nextQueued(ctx context.Context, passed map[perdure.TaskID]bool
 func (e *Effects) inTurn(queued, running []store.TaskCount) []perdure.SessionID {
 	load := map[perdure.SessionID]int{}
 	for _, c := range running {
-		load[c.Session] = c.N - c.Detached
+		load[c.Session] = c.Places()
 	}
 	var free []perdure.SessionID
 	for _, c := range queued {

@@ -3,6 +3,7 @@ package effect
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -64,12 +65,23 @@ func (e *Effects) runTask(c claimedTask, start taskStart) {
 	if _, ok := target.(tool.Killer); ok {
 		work.Kill = run.kill
 	}
+	if e.cfg.Shared {
+		e.tasks.Store(c.task.ID, run)
+		work.Gone = func() {
+			e.tasks.CompareAndDelete(run.task.ID, run)
+			e.cfg.Freed()
+		}
+	}
 	e.launch(work)
 }
 
 // launch starts a task's work. Work of an earlier attempt that has not returned yet is waited for. A cancel
 // that was asked for before the work could be cancelled reaches it now.
 func (e *Effects) launch(work dispatch.Work) {
+	if !e.cfg.Holds() { // it is another's to run by now (TK8)
+		e.started(work.ID, fmt.Errorf("%w: the lease has passed", perdure.Lost))
+		return
+	}
 	err := e.cfg.Runner.Start(work)
 	if errors.Is(err, perdure.Conflict) {
 		e.group.Go(func() {
@@ -164,13 +176,18 @@ func (r *taskRun) env() *tool.Env {
 
 // end is told by the dispatcher how the work ended.
 func (r *taskRun) end(end dispatch.End) {
-	if leftAsItIs(end) || end.Cause == perdure.CauseSuperseded {
-		return // for the next start (RC11), or another's (TK6)
+	if leftAsItIs(end) || end.Cause == perdure.CauseSuperseded || r.e.endsByChild(r.task) {
+		return // for the next start (RC11), another's (TK6), or a subagent's to end (SA9)
 	}
 	r.e.endTask(context.Background(), r.task, r.row, r.e.judgeTask(r.task, r.row, end.Result, end))
 }
 
-func (r *taskRun) kill(force bool) { r.target.(tool.Killer).Kill(r.call(), force) }
+// kill leaves alone what may be another worker's by now: it has the same key.
+func (r *taskRun) kill(force bool) {
+	if r.e.cfg.Holds() {
+		r.target.(tool.Killer).Kill(r.call(), force)
+	}
+}
 
 // startingTasks remembers the tasks that a commit of this process is starting and whose work cannot be cancelled yet, so
 // that a cancel in between is not missed (LN15). The zero value is empty. It is safe for concurrent use.

@@ -97,7 +97,7 @@ func TestTakeOverWhoseAnswerWasLost(t *testing.T) {
 		if _, err := tx.AppendLog(task.ID, 1, "stdout", []byte("before")); err != nil {
 			return err
 		}
-		_, _, err := tx.Claim(claim, e.live)
+		_, _, err := tx.Claim(claim, e.live(tx))
 		return err
 	})
 	if err != nil {

@@ -198,7 +198,7 @@ func (s *taskSink) write(w waiting) error {
 	defer cancel()
 	canceled := false
 	var end int64
-	err := s.e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+	err := s.e.work.InTx(ctx, func(tx store.Tx) error {
 		var update perdure.TaskUpdate
 		if w.update != nil {
 			update = *w.update

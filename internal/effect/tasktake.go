@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/perdure/perdure"
@@ -12,6 +13,9 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
+// takeOverBatch is how many tasks one pass takes over where other workers look too (RC12).
+const takeOverBatch = 50
+
 // TakeOverTasks takes up every live task whose worker is dead, in the order of RC13, and says how many it
 // found. It is the ordinary start: nothing of it is special to a crash.
 func (e *Effects) TakeOverTasks(ctx context.Context) (int, error) {
@@ -19,6 +23,7 @@ func (e *Effects) TakeOverTasks(ctx context.Context) (int, error) {
 	live := []perdure.TaskState{perdure.TaskRunning, perdure.TaskAwaitingInput}
 	err := e.cfg.Store.View(ctx, func(r store.Reader) (err error) {
 		tasks, err = r.Tasks(store.TaskFilter{States: live, Except: e.cfg.Worker})
+		tasks = slices.DeleteFunc(tasks, func(t perdure.Task) bool { return e.elsewhere(r, t.Worker) })
 		return err
 	})
 	if err != nil {
@@ -26,9 +31,12 @@ func (e *Effects) TakeOverTasks(ctx context.Context) (int, error) {
 	}
 	taken := 0
 	for _, task := range tasks {
-		waits := task.State == perdure.TaskAwaitingInput && !task.CancelRequested()
-		if e.live(task.Worker) || waits { // the second is taken up when it is answered (RC13 row 4, RC16)
+		waits := task.State == perdure.TaskAwaitingInput && !task.CancelRequested() && task.Links.ChildSession == ""
+		if waits { // it is taken up when it is answered (RC13 row 4, RC16)
 			continue
+		}
+		if e.cfg.Shared && taken >= takeOverBatch {
+			break // the next pass goes on, here or elsewhere (RC12)
 		}
 		err := e.takeOverTask(ctx, task)
 		switch {
@@ -46,6 +54,9 @@ func (e *Effects) TakeOverTasks(ctx context.Context) (int, error) {
 
 // takeOverTask judges one task and does what was judged.
 func (e *Effects) takeOverTask(ctx context.Context, task perdure.Task) error {
+	if task.Links.ChildSession != "" {
+		return e.watchAgain(ctx, task)
+	}
 	c, err := e.leftTask(ctx, task)
 	if err != nil {
 		return err
@@ -88,6 +99,9 @@ func (e *Effects) resumeTask(ctx context.Context, c claimedTask, how perdure.Tak
 	if runs {
 		refused = e.cannotReattach(c)
 	}
+	if runs && refused == "" && how != perdure.Adopt && e.full(c.task) {
+		return e.queueTask(ctx, c, how)
+	}
 	again := refused == "" && (how == perdure.RunAgain || how == perdure.RunFirst)
 	if again {
 		if err := e.prepareTask(ctx, c.task, c.task.Executions+1); err != nil {
@@ -118,7 +132,7 @@ func (e *Effects) resumeTask(ctx context.Context, c claimedTask, how perdure.Tak
 // took whose answer was lost (LG5).
 func (e *Effects) ownTask(ctx context.Context, left claimedTask, how perdure.TakeOver, again bool) (owned claimedTask, err error) {
 	e.starting.add(left.task.ID)
-	err = e.cfg.Store.InTx(context.WithoutCancel(ctx), func(tx store.Tx) (err error) {
+	err = e.work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) (err error) {
 		owned, err = e.ownIn(tx, left, how, again)
 		return err
 	})
@@ -150,20 +164,63 @@ func (e *Effects) ownIn(tx store.Tx, left claimedTask, how perdure.TakeOver, aga
 	if err != nil {
 		return claimedTask{}, err
 	}
-	owned := left
-	owned.task = change.Task
-	owned.row.Token, owned.row.Worker = newToken(), e.cfg.Worker
-	owned.row.Attempt, owned.row.Executions = owned.task.Attempt, owned.task.Executions
+	left.task = change.Task
+	return takeRow(tx, left, how)
+}
+
+// takeRow follows the task that was taken: the mark in its log, and its ledger row under a fresh token.
+func takeRow(tx store.Tx, c claimedTask, how perdure.TakeOver) (claimedTask, error) {
+	old := c.row
+	c.row.Token, c.row.Worker = newToken(), c.task.Worker
+	c.row.Attempt, c.row.Executions = c.task.Attempt, c.task.Executions
 	var note []byte
 	if how == perdure.RunAgain { // the log may hold output of the attempt before (BG12)
-		note = fmt.Appendf(nil, "attempt %d\n", owned.task.Attempt)
+		note = fmt.Appendf(nil, "attempt %d\n", c.task.Attempt)
 	}
-	offset, err := tx.AppendLog(owned.task.ID, owned.task.Attempt, "system", note)
+	offset, err := tx.AppendLog(c.task.ID, c.task.Attempt, "system", note)
 	if err != nil {
 		return claimedTask{}, err
 	}
-	owned.logged = offset + int64(len(note))
-	return owned, tx.TakeCall(left.row, owned.row)
+	c.logged = offset + int64(len(note))
+	return c, tx.TakeCall(old, c.row)
+}
+
+// queueTask lets a task for whose run there is no place wait in the queue, under a new attempt (RC14, transition a). What
+// was judged to run again has no worker there: it is started like any other. One that is to be asked about keeps its dead
+// one, and is judged anew when it has a place. A cancel that comes first ends it there.
+func (e *Effects) queueTask(ctx context.Context, left claimedTask, how perdure.TakeOver) error {
+	if left.task.State == perdure.TaskQueued {
+		return nil // it waits already
+	}
+	u := perdure.TaskUpdate{
+		Attempt: left.task.Attempt, IncrementAttempt: true, State: perdure.TaskQueued, Worker: left.task.Worker,
+		Detail: fmt.Sprintf("re-attached (attempt %d)", left.task.Attempt+1),
+	}
+	if how == perdure.RunAgain || how == perdure.RunFirst {
+		u.Worker = ""
+	}
+	err := e.work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
+		now, err := owned(tx, left.task)
+		if err == nil && now.CancelRequested() {
+			err = fmt.Errorf("%w: a cancel was asked for", perdure.Lost) // the next pass sees it
+		}
+		if err != nil {
+			return err
+		}
+		change, err := e.updateTask(tx, left.task, u, perdure.TaskReattached{Attempt: left.task.Attempt + 1, How: how})
+		if err == nil && change.Answer != perdure.Updated {
+			err = perdure.Lost
+		}
+		if err != nil {
+			return err
+		}
+		c := left
+		c.task = change.Task
+		_, err = takeRow(tx, c, how)
+		return err
+	})
+	e.cfg.Wake(left.task.Session)
+	return err
 }
 
 // proceed goes on with a task that is ours now.

@@ -20,7 +20,7 @@ func Config(s enginetest.Setup, st store.Store, m model.Model, tools *tool.Regis
 	cfg := local.Config{
 		Store: st, Model: m, Tools: tools, PerSession: s.PerSession, Grace: s.Grace, MaxExecutions: s.MaxRuns,
 		SoftBudget: s.SoftBudget, PerSessionDetached: s.Detached, EvictCap: s.EvictCap, ApprovalExpiry: s.ApprovalExpiry,
-		Drain: -1, Beat: time.Hour, Lease: 4 * time.Hour, DeferAbove: -1,
+		SubagentsLive: s.Agents, Drain: -1, Beat: time.Hour, Lease: 4 * time.Hour, DeferAbove: -1,
 	}
 	if s.Beat > 0 {
 		cfg.Beat = s.Beat

@@ -93,13 +93,16 @@ func (s *supervisor) takeTicket() error {
 	if err != nil {
 		return err
 	}
+	reached(s.dir, "supervisor before ticket")
 	if err := os.Rename(s.path(ticketName), s.path(startedName)); err != nil {
 		return errors.Join(err, removeFile(draft))
 	}
+	reached(s.dir, "supervisor has ticket")
 	s.rec = rec
 	// Both renames reach the disk before the command begins: after a loss of power, a ticket that came back would say
 	// that nothing was started.
 	s.broken = errors.Join(os.Rename(draft, s.path(recordName)), syncDir(s.dir), removeFile(s.path(commandName)))
+	reached(s.dir, "supervisor recorded")
 	return nil
 }
 

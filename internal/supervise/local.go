@@ -77,6 +77,7 @@ func (l *Local) Prepare(ctx context.Context, dir string) error {
 	if err != nil {
 		return fmt.Errorf("prepare %s: %w", dir, err)
 	}
+	reached(dir, "runtime prepared")
 	return nil
 }
 

@@ -16,6 +16,10 @@ import (
 // exitNoTicket is the exit status of a supervisor that came too late for its ticket.
 const exitNoTicket = 3
 
+// reached is told the run directory and each step of the ticket protocol that this process has come to, runtime or
+// supervisor. It is not changed while the program runs: only the tests of this package set it, to die there.
+var reached = func(dir, step string) {}
+
 // Start implements Runner.
 func (l *Local) Start(ctx context.Context, dir string, c Command) (Run, error) {
 	if ctx.Err() != nil {
@@ -43,14 +47,17 @@ func (l *Local) start(ctx context.Context, dir string, c Command) (Record, error
 	if err := writeCommand(dir, newCommandFile(l.machine.host, c)); err != nil {
 		return Record{}, giveUp(dir, fmt.Errorf("write command: %w", err))
 	}
+	reached(dir, "runtime wrote command")
 	pid, err := launch(l.supervisor, dir)
 	if err != nil {
 		return Record{}, giveUp(dir, fmt.Errorf("launch supervisor %s: %w", l.supervisor, err))
 	}
+	reached(dir, "runtime launched")
 	rec, reaped, err := l.awaitStart(ctx, dir, pid)
 	if !reaped {
 		l.adoptChild(pid)
 	}
+	reached(dir, "runtime started")
 	return rec, err
 }
 

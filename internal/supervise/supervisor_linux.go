@@ -211,9 +211,11 @@ func (s *supervisor) lookForStop(at time.Time) {
 // ever know how the command ended.
 func (s *supervisor) leave(e Exit) int {
 	const tries = 60
+	reached(s.dir, "supervisor before exit")
 	for range tries {
 		err := writeJSON(s.dir, exitName, e)
 		if err == nil {
+			reached(s.dir, "supervisor left exit")
 			return 0
 		}
 		fmt.Fprintln(os.Stderr, "supervise: write exit record:", err)

@@ -40,6 +40,7 @@ func (s *supervisor) start() (int, error) {
 		return cannotExecute, fmt.Errorf("execute %q: %w", program, err)
 	}
 	s.rec.CommandPID = pid
+	reached(s.dir, "supervisor executed")
 	return 0, nil
 }
 

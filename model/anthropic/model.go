@@ -26,6 +26,10 @@ type Config struct {
 	// ThinkingTokens is the budget of extended thinking, at least 1024 and less than MaxTokens; 0: no thinking is asked
 	// for. Models that only think adaptively refuse a budget. A request with a smaller bound is asked without thinking.
 	ThinkingTokens int
+	// Prefill says that the model goes on from the beginning of an answer, which is sent as the last turn, so that one
+	// that broke off is not lost. Not every model takes that. Such a request is asked without thinking, which the API does
+	// not take together. false: none is sent.
+	Prefill bool
 }
 
 // Model asks the Anthropic Messages API. It is made by New, never changes, and is safe for concurrent use.
@@ -35,7 +39,13 @@ type Model struct {
 	messages sdk.MessageService
 }
 
-var _ model.Model = (*Model)(nil)
+var (
+	_ model.Model    = (*Model)(nil)
+	_ model.Prefixer = (*Model)(nil)
+)
+
+// ContinuesFrom implements model.Prefixer, as the configuration says.
+func (m *Model) ContinuesFrom(string) bool { return m.cfg.Prefill }
 
 // New makes a model; it connects to nothing yet. Invalid: the configuration is wrong, and the error says where.
 func New(cfg Config) (*Model, error) {

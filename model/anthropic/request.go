@@ -30,11 +30,14 @@ func (m *Model) request(req model.Request) (sdk.MessageNewParams, []option.Reque
 	params := sdk.MessageNewParams{
 		Model: name, MaxTokens: int64(cmp.Or(req.MaxTokens, m.cfg.MaxTokens)), Messages: turns(req.Messages, name), Tools: tools,
 	}
+	if text := strings.TrimSpace(valid(req.Prefix)); text != "" {
+		params.Messages = append(params.Messages, sdk.NewAssistantMessage(sdk.NewTextBlock(strings.TrimRight(valid(req.Prefix), " \t\r\n"))))
+	}
 	if text := valid(req.System); strings.TrimSpace(text) != "" {
 		params.System = []sdk.TextBlockParam{{Text: text, CacheControl: sdk.NewCacheControlEphemeralParam()}}
 	}
 	var options []option.RequestOption
-	if budget := m.cfg.ThinkingTokens; budget > 0 && int64(budget) < params.MaxTokens && mayThink(params.Messages) {
+	if budget := m.cfg.ThinkingTokens; budget > 0 && req.Prefix == "" && int64(budget) < params.MaxTokens && mayThink(params.Messages) {
 		// Not the typed field: with it the SDK prints a warning of its own to stderr for some models.
 		options = append(options, option.WithJSONSet("thinking", struct {
 			Type   string `json:"type"`

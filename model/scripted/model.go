@@ -25,6 +25,7 @@ type Model struct {
 	rules  []rule
 	steps  []reply
 	repeat bool // the last step answers all that comes after it
+	prefix bool // it goes on from the beginning of an answer
 }
 
 type rule struct {
@@ -32,7 +33,13 @@ type rule struct {
 	reply reply
 }
 
-var _ model.Model = (*Model)(nil)
+var (
+	_ model.Model    = (*Model)(nil)
+	_ model.Prefixer = (*Model)(nil)
+)
+
+// ContinuesFrom implements model.Prefixer: it is as the script says, whatever the name.
+func (m *Model) ContinuesFrom(string) bool { return m.prefix }
 
 // Load reads the script in a file, YAML or JSON. The model's name is the file's, without its ending.
 // Invalid: the script is wrong; the error says where and what is allowed. Any other error is the file system's.
@@ -87,7 +94,7 @@ func compile(s Script) (*Model, error) {
 	if len(s.Rules)+len(s.Steps) == 0 {
 		return nil, faultAt("", emptyScript)
 	}
-	m := &Model{name: cmp.Or(s.Name, "script")}
+	m := &Model{name: cmp.Or(s.Name, "script"), prefix: s.Prefix}
 	for i, r := range s.Rules {
 		path := "rules[" + strconv.Itoa(i) + "]"
 		when, err := compileWhen(r.When, path+".when")
@@ -144,6 +151,12 @@ func (m *Model) frames(req model.Request) []frame {
 	if err != nil {
 		return []frame{{err: &model.Error{Code: model.Processing, Text: fmt.Sprintf("script %q, %v", m.name, err), Err: err}}}
 	}
+	rest, ok := strings.CutPrefix(a.text, req.Prefix)
+	if !ok {
+		return []frame{{err: &model.Error{Code: model.Processing, Text: fmt.Sprintf(
+			"script %q: its reply does not begin with the %d bytes that it is to go on from", m.name, len(req.Prefix))}}}
+	}
+	a.text = rest
 	return a.frames()
 }
 

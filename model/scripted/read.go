@@ -33,7 +33,8 @@ func (r *reader) script(source []byte) (Script, error) {
 			step, err := r.step(p)
 			s.Steps = append(s.Steps, step)
 			return err
-		})})
+		})},
+		field{"prefix", flag(&s.Prefix)})
 	if err == nil && json.Valid(source) {
 		if err := perdure.DecodeJSON(source, new(any)); err != nil { // what the nodes do not show, such as half a surrogate pair
 			return s, faultAt("", "%v", err)

@@ -12,6 +12,9 @@ type Script struct {
 	Name  string // what errors call it; empty: "script"
 	Rules []Rule // looked at first, from the top; the first that holds answers
 	Steps []Step // then these, by the number of agent messages in the transcript
+	// Prefix says that the model goes on from the beginning of an answer: it gives the rest of the reply that has it. What
+	// of that comes is counted from there, where a stream is cut.
+	Prefix bool
 }
 
 // Rule is a reply, and when it is given.

@@ -33,7 +33,13 @@ const (
 	DoAndTimeout     // it is done, and the answer is Timeout whatever came of it
 	Die              // nothing is done, and the handle answers Dead from now on
 	DieAfter         // it is done, and the handle answers Dead from now on, this call included
+	DieTold          // it is done and answered, and the handle answers Dead from now on
+	Panic            // nothing is done, and the call panics with Panicked
+	PanicAfter       // it is done, and the call panics with Panicked
 )
+
+// Panicked is what a call panics with, after the acts Panic and PanicAfter.
+const Panicked = "store/faulty: a panic of the test"
 
 // Fault is what goes wrong with one call.
 type Fault struct {
@@ -89,6 +95,9 @@ func (s *Store) Count(method string) int {
 	return s.life.counts[method]
 }
 
+// Kill ends the handle as the act Die does, wherever its calls are.
+func (s *Store) Kill() { s.life.die() }
+
 // Dead reports whether the handle has died.
 func (s *Store) Dead() bool { return s.life.alive() != nil }
 
@@ -131,14 +140,22 @@ func (l *life) before(method string) (Fault, error) {
 		return fault, fmt.Errorf("%s, call %d: %w: a fault of the test", method, point.N, kind)
 	case Die:
 		l.die()
+	case Panic:
+		panic(Panicked)
 	}
 	return fault, l.alive() // another call may have died of its fault while At was asked
 }
 
 // after says what goes wrong with a call that was made.
 func (l *life) after(fault Fault) error {
-	if fault.Act == DieAfter {
+	switch fault.Act {
+	case DieAfter:
 		l.die()
+	case DieTold:
+		l.die()
+		return nil
+	case PanicAfter:
+		panic(Panicked)
 	}
 	if err := l.alive(); err != nil {
 		return err

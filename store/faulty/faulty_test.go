@@ -71,6 +71,7 @@ func TestTransaction(t *testing.T) {
 		{"do_and_timeout", faulty.Fault{Act: faulty.DoAndTimeout}, faulty.Timeout, false, []perdure.WorkerID{one, two, three}},
 		{"die", faulty.Fault{Act: faulty.Die}, faulty.Dead, true, []perdure.WorkerID{one}},
 		{"die_after", faulty.Fault{Act: faulty.DieAfter}, faulty.Dead, true, []perdure.WorkerID{one, two}},
+		{"die_told", faulty.Fault{Act: faulty.DieTold}, nil, true, []perdure.WorkerID{one, two}},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -162,6 +163,40 @@ func TestDeathInATransaction(t *testing.T) {
 		}
 		if got := hired(t, inner); len(got) > 0 {
 			t.Errorf("got workers %v, want none", got)
+		}
+	}
+}
+
+// A panic leaves nothing of its transaction, or all of it, and the handle lives on.
+func TestPanic(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		method string
+		act    faulty.Act
+		kept   []perdure.WorkerID
+	}{
+		{"InTx", faulty.Panic, nil},
+		{"InTx", faulty.PanicAfter, []perdure.WorkerID{"worker_1"}},
+		{"PutWorker", faulty.Panic, nil},
+		{"PutWorker", faulty.PanicAfter, nil},
+	} {
+		inner := memory.New(memory.Config{})
+		st := faulty.New(inner, faulty.Nth(c.method, 1, faulty.Fault{Act: c.act}))
+
+		var caught any
+		func() {
+			defer func() { caught = recover() }()
+			_ = hire(st, "worker_1")
+		}()
+
+		if caught != faulty.Panicked || st.Dead() {
+			t.Errorf("%s: got panic %v, dead %t", c.method, caught, st.Dead())
+		}
+		if got := hired(t, inner); !slices.Equal(got, c.kept) {
+			t.Errorf("%s, act %d: got workers %v, want %v", c.method, c.act, got, c.kept)
+		}
+		if err := hire(st, "worker_2"); err != nil {
+			t.Errorf("%s: after the panic: %v", c.method, err)
 		}
 	}
 }

@@ -4,6 +4,7 @@ package faulty
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"github.com/perdure/perdure"
@@ -253,6 +254,32 @@ func (x *tx) ClaimDeliveries(session perdure.SessionID, tasks []perdure.TaskID) 
 	return a0, err
 }
 
+// ClaimSpawn is ClaimSpawn of store.Tx, as the plan lets it be.
+func (x *tx) ClaimSpawn(s store.Spawn) (r0 store.SpawnOutcome, r1 store.Spawn, err error) {
+	fault, err := x.life.before("ClaimSpawn")
+	if err != nil {
+		return r0, r1, err
+	}
+	a0, a1, err := x.inner.ClaimSpawn(s)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, r1, failed
+	}
+	return a0, a1, err
+}
+
+// CountSpawns is CountSpawns of store.Tx, as the plan lets it be.
+func (x *tx) CountSpawns(root perdure.SessionID) (r0 store.SpawnCount, err error) {
+	fault, err := x.life.before("CountSpawns")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.CountSpawns(root)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
 // CountTasks is CountTasks of store.Tx, as the plan lets it be.
 func (x *tx) CountTasks(state perdure.TaskState, session perdure.SessionID) (r0 []store.TaskCount, err error) {
 	fault, err := x.life.before("CountTasks")
@@ -299,6 +326,32 @@ func (x *tx) Deliveries(session perdure.SessionID) (r0 []store.Delivery, err err
 		return r0, err
 	}
 	a0, err := x.inner.Deliveries(session)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// DropPartial is DropPartial of store.Tx, as the plan lets it be.
+func (x *tx) DropPartial(session perdure.SessionID, message perdure.MessageID) (err error) {
+	fault, err := x.life.before("DropPartial")
+	if err != nil {
+		return err
+	}
+	err = x.inner.DropPartial(session, message)
+	if failed := x.life.after(fault); failed != nil {
+		return failed
+	}
+	return err
+}
+
+// Dump is Dump of store.Tx, as the plan lets it be.
+func (x *tx) Dump(id perdure.SessionID) (r0 store.SessionDump, err error) {
+	fault, err := x.life.before("Dump")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Dump(id)
 	if failed := x.life.after(fault); failed != nil {
 		return r0, failed
 	}
@@ -376,6 +429,19 @@ func (x *tx) Now() (r0 time.Time) {
 	return x.inner.Now()
 }
 
+// Partial is Partial of store.Tx, as the plan lets it be.
+func (x *tx) Partial(session perdure.SessionID, message perdure.MessageID) (r0 store.Partial, err error) {
+	fault, err := x.life.before("Partial")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Partial(session, message)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
 // PruneRequests is PruneRequests of store.Tx, as the plan lets it be.
 func (x *tx) PruneRequests(before time.Time, limit int) (r0 int, err error) {
 	fault, err := x.life.before("PruneRequests")
@@ -383,6 +449,19 @@ func (x *tx) PruneRequests(before time.Time, limit int) (r0 int, err error) {
 		return r0, err
 	}
 	a0, err := x.inner.PruneRequests(before, limit)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// PruneTasks is PruneTasks of store.Tx, as the plan lets it be.
+func (x *tx) PruneTasks(before time.Time, limit int) (r0 []perdure.Task, err error) {
+	fault, err := x.life.before("PruneTasks")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.PruneTasks(before, limit)
 	if failed := x.life.after(fault); failed != nil {
 		return r0, failed
 	}
@@ -413,6 +492,19 @@ func (x *tx) PutFile(session perdure.SessionID, f store.File) (r0 bool, err erro
 		return r0, failed
 	}
 	return a0, err
+}
+
+// PutPartial is PutPartial of store.Tx, as the plan lets it be.
+func (x *tx) PutPartial(p store.Partial) (err error) {
+	fault, err := x.life.before("PutPartial")
+	if err != nil {
+		return err
+	}
+	err = x.inner.PutPartial(p)
+	if failed := x.life.after(fault); failed != nil {
+		return failed
+	}
+	return err
 }
 
 // PutSnapshot is PutSnapshot of store.Tx, as the plan lets it be.
@@ -454,6 +546,19 @@ func (x *tx) ReadLog(id perdure.TaskID, offset int64, max int) (r0 []store.LogCh
 	return a0, a1, err
 }
 
+// RegisterChild is RegisterChild of store.Tx, as the plan lets it be.
+func (x *tx) RegisterChild(key perdure.CallKey, token perdure.Token, child perdure.SessionID) (err error) {
+	fault, err := x.life.before("RegisterChild")
+	if err != nil {
+		return err
+	}
+	err = x.inner.RegisterChild(key, token, child)
+	if failed := x.life.after(fault); failed != nil {
+		return failed
+	}
+	return err
+}
+
 // ReleaseSession is ReleaseSession of store.Tx, as the plan lets it be.
 func (x *tx) ReleaseSession(id perdure.SessionID, epoch int64) (err error) {
 	fault, err := x.life.before("ReleaseSession")
@@ -493,6 +598,19 @@ func (x *tx) RemoveWorker(id perdure.WorkerID) (err error) {
 	return err
 }
 
+// RepairSpawn is RepairSpawn of store.Tx, as the plan lets it be.
+func (x *tx) RepairSpawn(key perdure.CallKey, token perdure.Token) (r0 int, err error) {
+	fault, err := x.life.before("RepairSpawn")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.RepairSpawn(key, token)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
 // Request is Request of store.Tx, as the plan lets it be.
 func (x *tx) Request(scope string, key string) (r0 store.Request, err error) {
 	fault, err := x.life.before("Request")
@@ -513,6 +631,19 @@ func (x *tx) ResolveCall(next perdure.Call, by string) (err error) {
 		return err
 	}
 	err = x.inner.ResolveCall(next, by)
+	if failed := x.life.after(fault); failed != nil {
+		return failed
+	}
+	return err
+}
+
+// Restore is Restore of store.Tx, as the plan lets it be.
+func (x *tx) Restore(d store.SessionDump) (err error) {
+	fault, err := x.life.before("Restore")
+	if err != nil {
+		return err
+	}
+	err = x.inner.Restore(d)
 	if failed := x.life.after(fault); failed != nil {
 		return failed
 	}
@@ -571,6 +702,19 @@ func (x *tx) Settle(key perdure.CallKey, token perdure.Token, state perdure.Call
 	return err
 }
 
+// SettleSpawn is SettleSpawn of store.Tx, as the plan lets it be.
+func (x *tx) SettleSpawn(key perdure.CallKey, token perdure.Token, status perdure.TaskState, result json.RawMessage) (err error) {
+	fault, err := x.life.before("SettleSpawn")
+	if err != nil {
+		return err
+	}
+	err = x.inner.SettleSpawn(key, token, status, result)
+	if failed := x.life.after(fault); failed != nil {
+		return failed
+	}
+	return err
+}
+
 // Snapshot is Snapshot of store.Tx, as the plan lets it be.
 func (x *tx) Snapshot(id perdure.SessionID) (r0 store.Snapshot, err error) {
 	fault, err := x.life.before("Snapshot")
@@ -578,6 +722,45 @@ func (x *tx) Snapshot(id perdure.SessionID) (r0 store.Snapshot, err error) {
 		return r0, err
 	}
 	a0, err := x.inner.Snapshot(id)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// Spawn is Spawn of store.Tx, as the plan lets it be.
+func (x *tx) Spawn(key perdure.CallKey) (r0 store.Spawn, err error) {
+	fault, err := x.life.before("Spawn")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Spawn(key)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// SpawnOf is SpawnOf of store.Tx, as the plan lets it be.
+func (x *tx) SpawnOf(child perdure.SessionID) (r0 store.Spawn, err error) {
+	fault, err := x.life.before("SpawnOf")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.SpawnOf(child)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// Spawns is Spawns of store.Tx, as the plan lets it be.
+func (x *tx) Spawns(root perdure.SessionID) (r0 []store.Spawn, err error) {
+	fault, err := x.life.before("Spawns")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Spawns(root)
 	if failed := x.life.after(fault); failed != nil {
 		return r0, failed
 	}
@@ -740,6 +923,19 @@ func (x *reader) Calls(filter store.CallFilter) (r0 []perdure.Call, err error) {
 	return a0, err
 }
 
+// CountSpawns is CountSpawns of store.Reader, as the plan lets it be.
+func (x *reader) CountSpawns(root perdure.SessionID) (r0 store.SpawnCount, err error) {
+	fault, err := x.life.before("CountSpawns")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.CountSpawns(root)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
 // CountTasks is CountTasks of store.Reader, as the plan lets it be.
 func (x *reader) CountTasks(state perdure.TaskState, session perdure.SessionID) (r0 []store.TaskCount, err error) {
 	fault, err := x.life.before("CountTasks")
@@ -760,6 +956,19 @@ func (x *reader) Deliveries(session perdure.SessionID) (r0 []store.Delivery, err
 		return r0, err
 	}
 	a0, err := x.inner.Deliveries(session)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// Dump is Dump of store.Reader, as the plan lets it be.
+func (x *reader) Dump(id perdure.SessionID) (r0 store.SessionDump, err error) {
+	fault, err := x.life.before("Dump")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Dump(id)
 	if failed := x.life.after(fault); failed != nil {
 		return r0, failed
 	}
@@ -809,6 +1018,19 @@ func (x *reader) Files(session perdure.SessionID, dir string, deep bool) (r0 []s
 func (x *reader) Now() (r0 time.Time) {
 	_, _ = x.life.count("Now") // it cannot fail
 	return x.inner.Now()
+}
+
+// Partial is Partial of store.Reader, as the plan lets it be.
+func (x *reader) Partial(session perdure.SessionID, message perdure.MessageID) (r0 store.Partial, err error) {
+	fault, err := x.life.before("Partial")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Partial(session, message)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
 }
 
 // ReadLog is ReadLog of store.Reader, as the plan lets it be.
@@ -870,6 +1092,45 @@ func (x *reader) Snapshot(id perdure.SessionID) (r0 store.Snapshot, err error) {
 		return r0, err
 	}
 	a0, err := x.inner.Snapshot(id)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// Spawn is Spawn of store.Reader, as the plan lets it be.
+func (x *reader) Spawn(key perdure.CallKey) (r0 store.Spawn, err error) {
+	fault, err := x.life.before("Spawn")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Spawn(key)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// SpawnOf is SpawnOf of store.Reader, as the plan lets it be.
+func (x *reader) SpawnOf(child perdure.SessionID) (r0 store.Spawn, err error) {
+	fault, err := x.life.before("SpawnOf")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.SpawnOf(child)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// Spawns is Spawns of store.Reader, as the plan lets it be.
+func (x *reader) Spawns(root perdure.SessionID) (r0 []store.Spawn, err error) {
+	fault, err := x.life.before("Spawns")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Spawns(root)
 	if failed := x.life.after(fault); failed != nil {
 		return r0, failed
 	}

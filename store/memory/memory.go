@@ -54,6 +54,8 @@ type state struct {
 	workers    tree[store.Worker]
 	requests   tree[store.Request] // by scope and key
 	approvals  tree[row[perdure.Approval]]
+	spawns     tree[row[store.Spawn]]
+	partials   tree[store.Partial]
 	position   int64 // of the row that was added last
 }
 

@@ -28,7 +28,7 @@ func (v *view) Session(id perdure.SessionID) (store.Session, error) {
 func (v *view) Sessions(filter store.SessionFilter) ([]store.Session, error) {
 	var found []store.Session
 	for _, s := range v.sessions.from("") {
-		if !filter.Unrested || s.Worker != "" {
+		if (!filter.Unrested || s.Worker != "") && (filter.Parent == "" || filter.Parent == s.Parent) {
 			found = append(found, s.Session)
 		}
 	}
@@ -54,7 +54,8 @@ func (t *tx) CreateSession(s store.Session) error {
 		return fmt.Errorf("create session %s: %w: it exists", s.ID, perdure.Conflict)
 	}
 	t.sessions = t.sessions.put(string(s.ID), session{Session: store.Session{
-		ID: s.ID, Title: s.Title, Status: s.Status, Secret: s.Secret, CreatedAt: micro(s.CreatedAt), UpdatedAt: micro(s.UpdatedAt),
+		ID: s.ID, Parent: s.Parent, Root: cmp.Or(s.Root, s.ID), Forked: s.Forked, Title: s.Title, Status: s.Status, Secret: s.Secret,
+		CreatedAt: micro(s.CreatedAt), UpdatedAt: micro(s.UpdatedAt),
 	}})
 	return nil
 }

@@ -52,6 +52,9 @@ func (v *view) CountTasks(state perdure.TaskState, session perdure.SessionID) ([
 		if r.value.Origin == perdure.OriginDetached {
 			count.value.Detached++
 		}
+		if r.value.Origin == perdure.OriginSubagent {
+			count.value.Agents++
+		}
 	}
 	var found []row[store.TaskCount]
 	for _, count := range counts {

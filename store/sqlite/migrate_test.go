@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -90,6 +91,64 @@ func TestMigrateLanes(t *testing.T) {
 	if len(approvals) != 0 {
 		t.Errorf("got approvals %v, want none", approvals)
 	}
+}
+
+// TestMigrateSubagents opens what the schema before subagents left: its sessions are roots, and its tasks go by the
+// moment at which their records say that they ended, with their own approvals, whatever their arguments say.
+func TestMigrateSubagents(t *testing.T) {
+	t.Parallel()
+	const (
+		first, old, unknown = "task_00000000000070008000000000000042", "task_00000000000070008000000000000041", "task_00000000000070008000000000000043"
+		young, asking       = "task_00000000000070008000000000000044", "task_00000000000070008000000000000045"
+	)
+	dir := t.TempDir()
+	unpack(t, "testdata/schema-4.db.gz", filepath.Join(dir, "perdure.db"))
+	noonish := time.Date(2026, 3, 29, 12, 0, 0, 123_456_000, time.UTC)
+
+	s := open(t, sqlite.Config{Dir: dir})
+
+	session := read(t, s, func(r store.Reader) (store.Session, error) { return r.Session(theSession) })
+	if session.Root != theSession || session.Parent != "" || session.Forked != "" {
+		t.Errorf("got lineage %q, %q, %q", session.Root, session.Parent, session.Forked)
+	}
+	before := read(t, s, func(r store.Reader) ([]perdure.Task, error) { return r.Tasks(store.TaskFilter{}) })
+	gone := prune(t, s, noonish, 0)
+	if len(gone) != 0 {
+		t.Errorf("got %v before the first end, want none", gone)
+	}
+	gone = append(prune(t, s, noonish.Add(time.Minute), 1), prune(t, s, noonish.Add(time.Minute), 0)...)
+	if diff := cmp.Diff([]perdure.TaskID{first, old}, gone); diff != "" {
+		t.Errorf("pruned (-want +got):\n%s", diff)
+	}
+	after := read(t, s, func(r store.Reader) ([]perdure.Task, error) { return r.Tasks(store.TaskFilter{}) })
+	if len(after) != len(before)-2 {
+		t.Errorf("got %d tasks of %d, want two less", len(after), len(before))
+	}
+	for _, id := range []perdure.TaskID{unknown, young, asking} {
+		read(t, s, func(r store.Reader) (perdure.Task, error) { return r.Task(theSession, id) })
+	}
+	approvals := read(t, s, func(r store.Reader) ([]perdure.Approval, error) { return r.Approvals(store.ApprovalFilter{}) })
+	var calls []perdure.CallID
+	for _, a := range approvals {
+		calls = append(calls, a.Call)
+	}
+	if diff := cmp.Diff([]perdure.CallID{`call "52"`, "call_53", "call_54", "call_55"}, calls); diff != "" {
+		t.Errorf("approvals that stay (-want +got):\n%s", diff)
+	}
+}
+
+// prune forgets tasks and returns their ids.
+func prune(t *testing.T, s *sqlite.Store, before time.Time, limit int) (gone []perdure.TaskID) {
+	t.Helper()
+	write(t, s, func(tx store.Tx) error {
+		gone = nil
+		tasks, err := tx.PruneTasks(before, limit)
+		for _, task := range tasks {
+			gone = append(gone, task.ID)
+		}
+		return err
+	})
+	return gone
 }
 
 // origins returns the column of each task.

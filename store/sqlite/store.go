@@ -106,6 +106,9 @@ func (s *Store) shut() error {
 	}
 	close(s.writer.closing)
 	<-s.writer.stopped
+	if s.writer.broken() != nil {
+		return s.abandon()
+	}
 	errs := []error{s.readers.close(), s.emptyLog(), s.writer.conn.close(), s.db.Close(), s.lock.release()}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("close data directory %s: %w", s.dir, err)
@@ -113,12 +116,29 @@ func (s *Store) shut() error {
 	return nil
 }
 
-// emptyLog moves the write-ahead log into the database. Nothing is lost where it cannot: the next Open reads
-// the log as it is, so a full disk is no error here, and after a failed write nothing more is tried.
-func (s *Store) emptyLog() error {
-	if s.writer.broken() != nil {
-		return nil
+// abandon closes after a failed write or sync, without another one: what a second sync says after a failed one is worth
+// nothing (R6). SQLite empties the log when the last connection that may write is closed and nobody else has the file, so
+// one that only reads is closed after it. Where none can be had the writer's stays open until the process ends.
+func (s *Store) abandon() error {
+	ctx := context.Background()
+	last, err := s.readers.db.Conn(ctx)
+	if err == nil {
+		var tables, id int64
+		err = last.QueryRowContext(ctx, lookInside).Scan(&tables, &id) // from its first read on it has the file
+		if err == nil {
+			err = errors.Join(s.writer.conn.close(), s.db.Close())
+		}
+		err = errors.Join(err, last.Close())
 	}
+	if err := errors.Join(err, s.readers.close(), s.lock.release()); err != nil {
+		return fmt.Errorf("close data directory %s: %w", s.dir, err)
+	}
+	return nil
+}
+
+// emptyLog moves the write-ahead log into the database. Nothing is lost where it cannot: the next Open reads
+// the log as it is, so a full disk is no error here.
+func (s *Store) emptyLog() error {
 	_, err := s.writer.conn.ExecContext(context.Background(), `PRAGMA wal_checkpoint(TRUNCATE)`)
 	if isFull(err) {
 		return nil

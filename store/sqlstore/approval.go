@@ -17,9 +17,9 @@ const (
 
 // The statements of approvals. The words of listOpenApprovals are those of a partial index.
 const (
-	putApproval = `INSERT INTO approval (` + approvalColumns + `, position)
-		VALUES ($1, $2, $3, $4, $5, (SELECT COALESCE(MAX(position), 0) + 1 FROM approval))
-		ON CONFLICT (id) DO UPDATE SET state = excluded.state, record = excluded.record
+	putApproval = `INSERT INTO approval (` + approvalColumns + `, task_id, position)
+		VALUES ($1, $2, $3, $4, $5, $6, (SELECT COALESCE(MAX(position), 0) + 1 FROM approval))
+		ON CONFLICT (id) DO UPDATE SET state = excluded.state, record = excluded.record, task_id = excluded.task_id
 		WHERE approval.session_id = excluded.session_id AND approval.call_id = excluded.call_id`
 	selectApproval    = `SELECT ` + approvalColumns + ` FROM approval WHERE id = $1`
 	listApprovals     = `SELECT ` + approvalColumns + ` FROM approval WHERE ` + approvalFilter
@@ -69,7 +69,7 @@ func (tx *Tx) PutApproval(a perdure.Approval) error {
 	if err != nil {
 		return fmt.Errorf("put approval %s: %w record: %w", a.ID, perdure.Invalid, err)
 	}
-	n, err := tx.exec(putApproval, a.ID, a.Session, bytesOf(a.Call), a.State, body)
+	n, err := tx.exec(putApproval, a.ID, a.Session, bytesOf(a.Call), a.State, body, a.Task)
 	if err == nil && n == 0 {
 		err = fmt.Errorf("%w: it belongs to another call or session", perdure.Conflict)
 	}

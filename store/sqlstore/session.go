@@ -1,21 +1,25 @@
 package sqlstore
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/store"
 )
 
-const sessionColumns = `id, title, status, last_seq, epoch, worker_id, take_ups, taken_seq, secret, created_us, updated_us`
+const sessionColumns = `id, title, status, last_seq, epoch, worker_id, take_ups, taken_seq, secret, created_us, updated_us,
+	parent_id, root_id, forked_id`
 
 // The statements of sessions.
 const (
-	insertSession = `INSERT INTO session (` + sessionColumns + `) VALUES ($1, $2, $3, 0, 0, '', 0, 0, $4, $5, $6)
+	insertSession = `INSERT INTO session (` + sessionColumns + `) VALUES ($1, $2, $3, 0, 0, '', 0, 0, $4, $5, $6, $7, $8, $9)
 		ON CONFLICT (id) DO NOTHING`
 	selectSession = `SELECT ` + sessionColumns + ` FROM session WHERE id = $1`
 	listSessions  = `SELECT ` + sessionColumns + ` FROM session ORDER BY created_us DESC, id DESC LIMIT $1`
 	listUnrested  = `SELECT ` + sessionColumns + ` FROM session WHERE worker_id <> '' ORDER BY created_us DESC, id DESC LIMIT $1`
+	listChildren  = `SELECT ` + sessionColumns + ` FROM session WHERE parent_id = $2 AND parent_id <> '' ORDER BY created_us DESC, id DESC LIMIT $1`
+	listAtWork    = `SELECT ` + sessionColumns + ` FROM session WHERE parent_id = $2 AND parent_id <> '' AND worker_id <> '' ORDER BY created_us DESC, id DESC LIMIT $1`
 	takeSession   = `UPDATE session SET epoch = epoch + 1, worker_id = $2, taken_seq = last_seq,
 		take_ups = CASE WHEN epoch > 0 AND last_seq = taken_seq THEN take_ups + 1 ELSE 0 END
 		WHERE id = $1 RETURNING ` + sessionColumns
@@ -38,11 +42,16 @@ func (tx *Tx) Session(id perdure.SessionID) (store.Session, error) {
 
 // Sessions lists rows, newest first.
 func (tx *Tx) Sessions(filter store.SessionFilter) ([]store.Session, error) {
-	query := listSessions
-	if filter.Unrested {
+	query, args := listSessions, []any{orAll(filter.Limit)}
+	switch {
+	case filter.Parent != "" && filter.Unrested:
+		query, args = listAtWork, append(args, filter.Parent)
+	case filter.Parent != "":
+		query, args = listChildren, append(args, filter.Parent)
+	case filter.Unrested:
 		query = listUnrested
 	}
-	found, err := list(tx, scanSession, query, orAll(filter.Limit))
+	found, err := list(tx, scanSession, query, args...)
 	if err != nil {
 		return nil, fmt.Errorf("list sessions: %w", err)
 	}
@@ -51,7 +60,8 @@ func (tx *Tx) Sessions(filter store.SessionFilter) ([]store.Session, error) {
 
 // CreateSession adds a row with last seq 0 and epoch 0.
 func (tx *Tx) CreateSession(s store.Session) error {
-	n, err := tx.exec(insertSession, s.ID, bytesOf(s.Title), s.Status, s.Secret[:], micros(s.CreatedAt), micros(s.UpdatedAt))
+	n, err := tx.exec(insertSession, s.ID, bytesOf(s.Title), s.Status, s.Secret[:], micros(s.CreatedAt), micros(s.UpdatedAt),
+		s.Parent, cmp.Or(s.Root, s.ID), s.Forked)
 	if err == nil && n == 0 {
 		err = fmt.Errorf("%w: it exists", perdure.Conflict)
 	}
@@ -135,7 +145,8 @@ func scanSession(r row) (store.Session, error) {
 	var s store.Session
 	var title, secret []byte
 	var created, updated int64
-	err := r.Scan(&s.ID, &title, &s.Status, &s.LastSeq, &s.Epoch, &s.Worker, &s.TakeUps, &s.TakenSeq, &secret, &created, &updated)
+	err := r.Scan(&s.ID, &title, &s.Status, &s.LastSeq, &s.Epoch, &s.Worker, &s.TakeUps, &s.TakenSeq, &secret, &created, &updated,
+		&s.Parent, &s.Root, &s.Forked)
 	if err != nil {
 		return store.Session{}, err
 	}

@@ -30,6 +30,7 @@ func TestUnreadableRows(t *testing.T) {
 	readTask := func(r store.Reader) error { _, err := r.Task(session, task); return err }
 	readCall := func(r store.Reader) error { _, err := r.Call(call); return err }
 	readApproval := func(r store.Reader) error { _, err := r.Approval(approval); return err }
+	readSpawn := func(r store.Reader) error { _, err := r.Spawn(call); return err }
 	cases := []struct {
 		name  string
 		spoil string
@@ -53,6 +54,10 @@ func TestUnreadableRows(t *testing.T) {
 		{"approval of another call", `UPDATE approval SET call_id = x'63'`, readApproval, string(approval) + " of call c of " + string(session)},
 		{"approval of another session in a list", `UPDATE approval SET session_id = 'session_3'`,
 			func(r store.Reader) error { _, err := r.Approvals(store.ApprovalFilter{}); return err }, " of call call_1 of session_3"},
+		{"spawn state", `UPDATE spawn SET state = 'born'`, readSpawn, call.String() + `: its stored state "born" cannot be read`},
+		{"spawn settled without a status", `UPDATE spawn SET state = 'settled'`, readSpawn, call.String() + `: its stored status "" cannot be read`},
+		{"spawn status in a list", `UPDATE spawn SET status = 'failed'`,
+			func(r store.Reader) error { _, err := r.Spawns(session); return err }, `its stored status "failed" cannot be read, it is pending`},
 		{"event body", `UPDATE event SET body = x'7b'`,
 			func(r store.Reader) error { _, err := r.Events(session, 0, 0); return err }, "event 1 of " + string(session)},
 		{"event in another's place", `UPDATE event SET seq = 7`,
@@ -150,8 +155,9 @@ func filled(t *testing.T, dir string) *sqlite.Store {
 		claimed := perdure.Call{Key: call, Tool: "tool", Token: "token", Class: perdure.Pure}
 		_, _, claim := tx.Claim(claimed, func(perdure.WorkerID) bool { return false })
 		_, _, create := tx.CreateTask(perdure.Task{ID: task, Session: session, Attempt: 1, State: perdure.TaskRunning})
+		_, _, spawn := tx.ClaimSpawn(store.Spawn{Key: call, Root: session, Token: "token"})
 		return errors.Join(
-			tx.CreateSession(store.Session{ID: session}),
+			tx.CreateSession(store.Session{ID: session}), spawn,
 			tx.Append(session, []perdure.Event{{ID: "event_1", Fact: perdure.SessionUpdated{Title: "title"}}}),
 			claim, create,
 			tx.Settle(call, "token", perdure.CallSettled, perdure.ToolResult{CallID: "call_1"}),

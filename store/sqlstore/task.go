@@ -10,7 +10,8 @@ import (
 const (
 	taskColumns = `id, session_id, state, heartbeat_us, record`
 
-	countColumns = `session_id, COUNT(*), SUM(CASE WHEN origin = 'detached' THEN 1 ELSE 0 END), MIN(position)`
+	countColumns = `session_id, COUNT(*), SUM(CASE WHEN origin = 'detached' THEN 1 ELSE 0 END),
+		SUM(CASE WHEN origin = 'subagent' THEN 1 ELSE 0 END), MIN(position)`
 
 	// liveStates are the states of perdure.TaskState.Live, in the words of the partial indexes of task.
 	liveStates = `state IN ('queued', 'running', 'awaiting_input')`
@@ -22,8 +23,8 @@ const (
 
 // The statements of tasks.
 const (
-	insertTask = `INSERT INTO task (id, session_id, kind, state, worker_id, attempt, heartbeat_us, record, origin, position)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, (SELECT COALESCE(MAX(position), 0) + 1 FROM task))
+	insertTask = `INSERT INTO task (id, session_id, kind, state, worker_id, attempt, heartbeat_us, record, origin, ended_us, position)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, (SELECT COALESCE(MAX(position), 0) + 1 FROM task))
 		ON CONFLICT (id) DO NOTHING`
 	selectTask    = `SELECT ` + taskColumns + ` FROM task WHERE id = $1 AND ($2 = '' OR session_id = $2)`
 	listTasks     = `SELECT ` + taskColumns + ` FROM task WHERE ` + taskFilter
@@ -31,7 +32,7 @@ const (
 	listLiveTasks = `SELECT ` + taskColumns + ` FROM task WHERE ` + liveStates + ` AND ` + taskFilter
 	countTasks    = `SELECT ` + countColumns + ` FROM task WHERE state = $1 GROUP BY session_id ORDER BY MIN(position)`
 	countOwnTasks = `SELECT ` + countColumns + ` FROM task WHERE state = $1 AND session_id = $2 GROUP BY session_id`
-	updateTask    = `UPDATE task SET state = $2, worker_id = $3, attempt = $4, record = $5 WHERE id = $1`
+	updateTask    = `UPDATE task SET state = $2, worker_id = $3, attempt = $4, record = $5, ended_us = $6 WHERE id = $1`
 )
 
 // taskStates is the number of places for states in taskFilter: there are no more states.
@@ -84,7 +85,7 @@ func (tx *Tx) CountTasks(state perdure.TaskState, session perdure.SessionID) ([]
 
 func scanTaskCount(r row) (c store.TaskCount, err error) {
 	var position int64 // it stands in the statement for the order only
-	err = r.Scan(&c.Session, &c.N, &c.Detached, &position)
+	err = r.Scan(&c.Session, &c.N, &c.Detached, &c.Agents, &position)
 	return c, err
 }
 
@@ -117,7 +118,8 @@ func (tx *Tx) CreateTask(t perdure.Task) (stored perdure.Task, created bool, err
 	if err != nil {
 		return perdure.Task{}, false, fmt.Errorf("create task %s: %w", t.ID, err)
 	}
-	n, err := tx.exec(insertTask, t.ID, t.Session, t.Kind, t.State, t.Worker, t.Attempt, micros(t.HeartbeatAt), body, t.Origin)
+	n, err := tx.exec(insertTask, t.ID, t.Session, t.Kind, t.State, t.Worker, t.Attempt, micros(t.HeartbeatAt), body, t.Origin,
+		endedMicros(t))
 	if err != nil {
 		return perdure.Task{}, false, fmt.Errorf("create task %s: %w", t.ID, err)
 	}
@@ -146,7 +148,7 @@ func (tx *Tx) UpdateTask(session perdure.SessionID, id perdure.TaskID, u perdure
 	}
 	record, body, err := asStored(change.Task)
 	if err == nil {
-		_, err = tx.exec(updateTask, id, record.State, record.Worker, record.Attempt, body)
+		_, err = tx.exec(updateTask, id, record.State, record.Worker, record.Attempt, body, endedMicros(record))
 	}
 	if err != nil {
 		return perdure.TaskChange{Task: t}, fmt.Errorf("update task %s: %w", id, err)

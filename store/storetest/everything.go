@@ -22,6 +22,8 @@ type everything struct {
 	Workers    []store.Worker
 	Requests   []store.Request
 	Approvals  []perdure.Approval
+	Spawns     []store.Spawn
+	Partials   []store.Partial
 }
 
 // things are what touch writes of each noun: some that are there, which it changes, and new ones.
@@ -33,7 +35,11 @@ type things struct {
 	open, freshQuestion   perdure.Approval
 	call                  perdure.Call
 	task, freshTask       perdure.Task
+	old                   perdure.Task // to be pruned
+	pending, freshSpawn   store.Spawn
+	running               store.Spawn
 	message               perdure.TaskMessage
+	jotted, fresher       perdure.MessageID // checkpoints: one to be dropped, one that is new
 	events, moreOfTheOld  []perdure.Event
 	request, freshRequest store.Request
 	requests              []store.Request // these, one that is to be pruned and one that has an answer
@@ -56,6 +62,8 @@ func (s *subject) prepare() things {
 	s.create(w.task)
 	w.freshTask = s.newTask(w.session)
 	s.say(w.task.ID, 1)
+	w.old = s.endedTask(w.session, 5)
+	w.pending, w.running, w.freshSpawn = s.spawned(w.session), s.begotten(w.session), s.newSpawn(w.session)
 	w.message = perdure.TaskMessage{ID: mint[perdure.TaskMessageID](s), Task: w.task.ID, Direction: perdure.Outbound, Text: "new"}
 	s.output(w.task.ID, "stdout", "old output\n")
 	s.deliver(ended(w.session, "task_old", 1, perdure.TaskFailed), ended(w.session, "task_other", 1, perdure.TaskFailed))
@@ -66,6 +74,7 @@ func (s *subject) prepare() things {
 	pruned := s.begun()
 	s.later(pruned.At)
 	w.request, w.freshRequest = s.begun(), s.newRequest()
+	w.jotted, w.fresher = s.jot(w.session, mint[perdure.MessageID](s), "old").Message, mint[perdure.MessageID](s)
 	w.requests = []store.Request{pruned, s.end(s.begun(), answer("old")), w.request, w.freshRequest}
 	return w
 }
@@ -103,6 +112,11 @@ func (w things) touch(tx store.Tx) error {
 		func() error { return tx.BindCall(w.bound.Key, w.bound.Token, w.task.ID, 1) },
 		func() error { return tx.PutApproval(answered) },
 		func() error { return tx.PutApproval(w.freshQuestion) },
+		func() error { _, err := tx.PruneTasks(moment(9), 1); return err },
+		func() error { _, _, err := tx.ClaimSpawn(w.freshSpawn); return err },
+		func() error { return tx.RegisterChild(w.pending.Key, w.pending.Token, w.fresh) },
+		func() error { _, err := tx.RepairSpawn(w.running.Key, w.running.Token); return err },
+		func() error { return tx.SettleSpawn(w.running.Key, w.running.Token, perdure.TaskFailed, nil) },
 		func() error { return tx.AddTaskMessage(w.message) },
 		func() error { _, err := tx.AppendLog(w.task.ID, 1, "stderr", []byte("new output\n")); return err },
 		func() error { return tx.AddDelivery(ended(w.session, w.task.ID, 1, perdure.TaskSucceeded)) },
@@ -122,6 +136,10 @@ func (w things) touch(tx store.Tx) error {
 		func() error { return tx.BeginRequest(w.freshRequest) },
 		func() error { return tx.EndRequest(w.request.Scope, w.request.Key, answer("new")) },
 		func() error { _, err := tx.PruneRequests(w.request.At, 9); return err },
+		func() error { return tx.DropPartial(w.session, w.jotted) },
+		func() error {
+			return tx.PutPartial(store.Partial{Session: w.session, Message: w.fresher, Text: "new"})
+		},
 	}
 	for _, step := range steps {
 		if err := step(); err != nil {
@@ -143,6 +161,7 @@ func (w things) look(r store.Reader) (found everything, err error) {
 		func() error { found.Deliveries, err = r.Deliveries(""); return err },
 		func() error { found.Workers, err = r.Workers(); return err },
 		func() error { found.Approvals, err = r.Approvals(store.ApprovalFilter{}); return err },
+		func() error { found.Spawns, err = r.Spawns(""); return err },
 		func() error {
 			snapshot, err := r.Snapshot(w.session)
 			found.Snapshots = append(found.Snapshots, snapshot)
@@ -156,6 +175,16 @@ func (w things) look(r store.Reader) (found everything, err error) {
 				return nil // not begun yet, or pruned
 			}
 			found.Requests = append(found.Requests, request)
+			return err
+		})
+	}
+	for _, id := range []perdure.MessageID{w.jotted, w.fresher} {
+		steps = append(steps, func() error {
+			partial, err := r.Partial(w.session, id)
+			if errors.Is(err, perdure.NotFound) {
+				return nil // dropped, or not put yet
+			}
+			found.Partials = append(found.Partials, partial)
 			return err
 		})
 	}

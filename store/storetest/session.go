@@ -22,6 +22,8 @@ func sessionLaws() []law {
 		{"release_clears_the_driver_and_notes_what_it_saw", releaseClears},
 		{"lists_newest_first", listNewestFirst},
 		{"lists_what_is_driven", listUnrested},
+		{"keeps_its_lineage", sessionLineage},
+		{"lists_children", listChildren},
 		{"saves_title_and_status", saveSession},
 		{"replaces_the_snapshot", replaceSnapshot},
 		{"survives_reopening", sessionSurvives},
@@ -66,7 +68,7 @@ func sessionBeginsAtZero(s *subject) {
 	given.ID = mint[perdure.SessionID](s)
 	given.CreatedAt = given.CreatedAt.Add(999).In(time.FixedZone("west", -3600))
 	want := store.Session{
-		ID: given.ID, Title: given.Title, Status: given.Status, Secret: given.Secret,
+		ID: given.ID, Parent: given.Parent, Root: given.Root, Forked: given.Forked, Title: given.Title, Status: given.Status, Secret: given.Secret,
 		CreatedAt: given.CreatedAt.Truncate(time.Microsecond).UTC(), UpdatedAt: given.UpdatedAt,
 	}
 
@@ -261,6 +263,60 @@ func listUnrested(s *subject) {
 
 	s.take(rested, worker)
 	s.same("one of two", s.listed(store.SessionFilter{Unrested: true, Limit: 1}), []perdure.SessionID{rested})
+}
+
+// A root is the root of its own tree. Whoever was forked has no parent by it (SA1).
+func sessionLineage(s *subject) {
+	root, fork := s.newSession(), s.newSession()
+	root.Root, fork.Root, fork.Forked = "", "", root.ID
+	child, grandchild := s.newSession(), s.newSession()
+	child.Parent, child.Root = root.ID, root.ID
+	grandchild.Parent, grandchild.Root, grandchild.Forked = child.ID, root.ID, fork.ID
+	want := []store.Session{root, fork, child, grandchild}
+	for _, row := range want {
+		s.write(func(tx store.Tx) error { return tx.CreateSession(row) })
+	}
+	want[0].Root, want[1].Root = root.ID, fork.ID
+	check := func() {
+		s.Helper()
+		for _, row := range want {
+			s.same("row", s.row(row.ID), row)
+		}
+	}
+
+	check()
+	s.reopen()
+	check()
+
+	worker := mint[perdure.WorkerID](s)
+	taken := s.take(grandchild.ID, worker)
+	s.write(func(tx store.Tx) error { return tx.SaveSession(grandchild.ID, "another", perdure.SessionActive) })
+	s.write(func(tx store.Tx) error { return tx.ReleaseSession(grandchild.ID, 1) })
+	for _, row := range []store.Session{taken, s.row(grandchild.ID)} {
+		s.same("lineage", []perdure.SessionID{row.Parent, row.Root, row.Forked}, []perdure.SessionID{child.ID, root.ID, fork.ID})
+	}
+}
+
+func listChildren(s *subject) {
+	root, other := s.session(), s.session()
+	born := func(parent perdure.SessionID, n int) perdure.SessionID {
+		row := s.newSession()
+		row.Parent, row.Root, row.CreatedAt = parent, root, moment(n)
+		s.write(func(tx store.Tx) error { return tx.CreateSession(row) })
+		return row.ID
+	}
+	old, young, middle := born(root, 1), born(root, 9), born(root, 5)
+	grandchild, foreign := born(young, 7), born(other, 8)
+	s.take(old, mint[perdure.WorkerID](s))
+	s.take(grandchild, mint[perdure.WorkerID](s))
+
+	s.same("children", s.listed(store.SessionFilter{Parent: root}), []perdure.SessionID{young, middle, old})
+	s.same("two of them", s.listed(store.SessionFilter{Parent: root, Limit: 2}), []perdure.SessionID{young, middle})
+	s.same("driven ones", s.listed(store.SessionFilter{Parent: root, Unrested: true}), []perdure.SessionID{old})
+	s.same("of a child", s.listed(store.SessionFilter{Parent: young}), []perdure.SessionID{grandchild})
+	s.same("of another", s.listed(store.SessionFilter{Parent: other}), []perdure.SessionID{foreign})
+	s.same("of nobody's parent", s.listed(store.SessionFilter{Parent: old}), []perdure.SessionID(nil))
+	s.same("how many in all", len(s.listed(store.SessionFilter{})), 7)
 }
 
 func saveSession(s *subject) {

@@ -87,6 +87,7 @@ func nouns() []noun {
 		{"call", callLaws()},
 		{"settle", settleLaws()},
 		{"task", taskLaws()},
+		{"taskprune", taskPruneLaws()},
 		{"taskmessage", taskMessageLaws()},
 		{"outbox", outboxLaws()},
 		{"log", logLaws()},
@@ -94,6 +95,9 @@ func nouns() []noun {
 		{"worker", workerLaws()},
 		{"request", requestLaws()},
 		{"approval", approvalLaws()},
+		{"spawn", spawnLaws()},
+		{"partial", partialLaws()},
+		{"dump", dumpLaws()},
 		{"tx", txLaws()},
 		{"view", viewLaws()},
 		{"watch", watchLaws()},
@@ -240,8 +244,9 @@ func (s *subject) session() perdure.SessionID {
 }
 
 func (s *subject) newSession() store.Session {
+	id := mint[perdure.SessionID](s)
 	return store.Session{
-		ID: mint[perdure.SessionID](s), Title: "a session", Status: perdure.SessionStarted,
+		ID: id, Root: id, Title: "a session", Status: perdure.SessionStarted,
 		Secret: perdure.Secret{1, 2, 3}, CreatedAt: moment(0), UpdatedAt: moment(1),
 	}
 }

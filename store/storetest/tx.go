@@ -48,7 +48,7 @@ func txKeeps(s *subject) {
 	s.same("sessions, calls, tasks, workers", []int{len(want.Sessions), len(want.Calls), len(want.Tasks), len(want.Workers)}, []int{2, 4, 2, 1})
 	s.same("events, messages, chunks, rows, files",
 		[]int{len(want.Events), len(want.Messages), len(want.Log), len(want.Deliveries), len(want.Files)}, []int{7, 2, 2, 2, 4})
-	s.same("requests, approvals", []int{len(want.Requests), len(want.Approvals)}, []int{3, 2})
+	s.same("requests, approvals, spawns", []int{len(want.Requests), len(want.Approvals), len(want.Spawns)}, []int{3, 2, 3})
 }
 
 func txFails(s *subject) {

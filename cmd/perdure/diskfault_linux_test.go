@@ -1,0 +1,196 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// injection is one fault of a system call: the error that the nth call of each thread gets.
+type injection struct {
+	call  string
+	errno string
+	n     int
+}
+
+func (i injection) String() string { return fmt.Sprintf("%s %s %d", i.call, i.errno, i.n) }
+
+// strace is the command that injects it into what is done to the database and its log, and notes it.
+func (i injection) strace(m *machine, log string) []string {
+	db := filepath.Join(m.data, "perdure.db")
+	return []string{
+		"strace", "-f", "-q", "--seccomp-bpf", "-y", "-ttt", "-s", "0", "-e", "signal=none", "-o", log,
+		"-P", db, "-P", db + "-wal",
+		"-e", "trace=" + faultCalls, "-e", fmt.Sprintf("inject=%s:error=%s:when=%d", i.call, i.errno, i.n),
+	}
+}
+
+// faultCalls are the calls that change a database, and those that make it durable.
+const faultCalls = "fsync,fdatasync,pwrite64,ftruncate,?unlink,unlinkat"
+
+// trail is what strace noted of a life with a fault in it.
+type trail struct {
+	at     int           // which of the calls of that kind it was, over all threads; 0: none
+	after  []string      // calls after it that change the database or make it durable
+	took   time.Duration // from the fault to the end of the process
+	exited bool          // the end was noted
+}
+
+// trailOf reads what strace noted.
+func trailOf(t *testing.T, path string, i injection) trail {
+	t.Helper()
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	var found trail
+	var fault, last float64
+	calls := 0
+	lines := bufio.NewScanner(file)
+	for lines.Scan() {
+		fields := strings.Fields(lines.Text())
+		if len(fields) < 3 {
+			continue
+		}
+		at, _ := strconv.ParseFloat(fields[1], 64) // strace wrote it
+		text := strings.Join(fields[2:], " ")
+		switch {
+		case strings.HasPrefix(text, "+++ exited"):
+			last, found.exited = at, true
+			continue
+		case strings.HasPrefix(text, "<...") || strings.HasPrefix(text, "+++") || strings.HasPrefix(text, "---"):
+			continue
+		case strings.HasPrefix(text, i.call+"("):
+			calls++
+		}
+		switch {
+		case strings.HasSuffix(text, "(INJECTED)") && found.at == 0:
+			fault, found.at = at, calls
+		case found.at > 0 && !strings.HasSuffix(text, "(INJECTED)"):
+			found.after = append(found.after, text)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		t.Fatal(err)
+	}
+	found.took = time.Duration((last - fault) * float64(time.Second))
+	return found
+}
+
+// TestR06DiskFaults lets the nth write or sync of the database fail, under load, in the program as it is shipped. From then
+// on nothing is acknowledged and nothing more is done to the files; the program ends with 74; and the next start is an
+// ordinary one that has everything that was acknowledged. PERDURE_DISK_FAULTS says how many of each kind.
+func TestR06DiskFaults(t *testing.T) {
+	t.Parallel()
+	needTracing(t, "R6")
+	few := counted(t, "PERDURE_DISK_FAULTS", 6)
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	dice := rand.New(rand.NewPCG(seed, 6))
+	var faults []injection
+	for i := range few {
+		// Each part of the range has one, and which one is left to chance. There are many more writes than syncs.
+		faults = append(faults, injection{"fsync", "EIO", 1 + i*50/few + dice.IntN(max(50/few, 1))})
+		faults = append(faults, injection{"pwrite64", "EIO", 1 + i*600/few + dice.IntN(max(600/few, 1))})
+	}
+	var mu sync.Mutex
+	var took []time.Duration // guarded by mu
+	var told, acknowledged int
+	t.Run("stop", func(t *testing.T) {
+		for _, i := range faults {
+			t.Run(i.String(), func(t *testing.T) {
+				t.Parallel()
+				found, refused, kept := fail(t, i)
+				mu.Lock()
+				defer mu.Unlock()
+				took, told, acknowledged = append(took, found), told+refused, acknowledged+kept
+			})
+		}
+	})
+	slices.Sort(took)
+	t.Logf("%d faults; from the fault to the end of the process: median %s, at most %s; %d acknowledged messages were there, %d answers were 507",
+		len(took), took[len(took)/2].Round(time.Millisecond), took[len(took)-1].Round(time.Millisecond), acknowledged, told)
+}
+
+// fail lets one fault happen and starts again.
+func fail(t *testing.T, i injection) (took time.Duration, refused, acknowledged int) {
+	m := newMachine(t)
+	m.charge = 3
+	model, log := m.worker(), filepath.Join(t.TempDir(), "trace")
+	served := m.start(i.strace(m, log)...)
+	if served {
+		began := time.Now()
+		m.clients(2, model, "before-", func(int) bool { return time.Since(began) > waitTime })
+	}
+	if code := m.exits(); code != 74 {
+		t.Errorf("exit code %d, want 74", code)
+	}
+	found := trailOf(t, log, i)
+	if found.at == 0 || !found.exited {
+		t.Errorf("the fault did not come, or the end was not noted: %+v", found)
+	}
+	if served && len(found.after) > 0 { // before, SQLite undoes what it had begun
+		t.Errorf("after the fault, which was the %dth %s, this was done: %q", found.at, i.call, found.after[:min(5, len(found.after))])
+	}
+	if len(m.told.late) > 0 || len(m.told.problems) > 0 {
+		t.Errorf("acknowledged after an error: %q; problems that are none: %q", m.told.late, m.told.problems)
+	}
+	acknowledged, refused = len(m.told.messages), m.told.refused
+	m.told.refused = 0 // what is acknowledged from now on may be
+
+	if !m.start() {
+		t.Fatal("it does not start again")
+	}
+	m.clients(1, model, "after-", func(turn int) bool { return turn == 2 })
+	m.kept()
+	m.stop()
+	if text, err := integrity(t.Context(), filepath.Join(m.data, "perdure.db")); text != "ok" || err != nil {
+		t.Errorf("integrity: %s, %v", text, err)
+	}
+	t.Logf("the %dth %s; %d messages acknowledged before, %d answers 507; ended after %s", found.at, i.call, acknowledged, refused, found.took.Round(time.Millisecond))
+	return found.took, refused, acknowledged
+}
+
+// TestR08SlowDisk makes each sync take a fifth of a second under load: nobody is taken for dead, nothing happens twice, and
+// reads do not wait for the writes.
+func TestR08SlowDisk(t *testing.T) {
+	t.Parallel()
+	needTracing(t, "R8")
+	m := newMachine(t)
+	m.charge = 2
+	model := m.worker()
+	const delay = "fsync,fdatasync:delay_enter=200000" // microseconds
+	if !m.start("strace", "-f", "-qq", "--seccomp-bpf", "-o", os.DevNull, "-e", "trace=fsync,fdatasync", "-e", "signal=none", "-e", "inject="+delay) {
+		t.Fatal("the server does not serve")
+	}
+
+	m.clients(4, model, "slow-", func(turn int) bool { return turn == 3 })
+	record := m.kept()
+	for _, j := range record.Journals {
+		for _, e := range j.Events {
+			switch e.Fact.EventType() {
+			case "tool.taken_over", "tool.unknown", "task.reattached", "turn.interrupted":
+				t.Errorf("a slow disk was taken for a dead owner: %s of %s", e.Fact.EventType(), j.Session)
+			}
+		}
+	}
+	m.stop()
+
+	charges := 0
+	for range record.Ledger {
+		charges++
+	}
+	if charges == 0 || len(record.Journals) != 12 {
+		t.Errorf("%d effects, %d sessions, want some and 12", charges, len(record.Journals))
+	}
+	t.Logf("%d sessions, %d effects; the slowest answers: %v", len(record.Journals), charges, m.told.slowest)
+}

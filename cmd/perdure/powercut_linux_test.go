@@ -1,0 +1,370 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/chaos"
+	"github.com/perdure/perdure/internal/cli"
+	"github.com/perdure/perdure/internal/disktest"
+	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/store/sqlite"
+)
+
+// recording is what a server did to its files and said to its clients, in two lives with a kill between them, and what a
+// power cut may leave of it.
+type recording struct {
+	ops      []disktest.Op
+	promises []promise
+	root     string            // of the paths in ops
+	data     string            // the data directory, below root
+	final    map[string]string // the text of each event at the end, by its id
+}
+
+// promise is what was told to a client, or was done outside: from then on it stands.
+type promise struct {
+	op   int    // when, as an index of operations
+	kind string // session, message, event, effect
+	id   string // of an effect the path of its file
+}
+
+// The answers that promise something. What is in one write is enough: most answers are.
+var (
+	madeSession = regexp.MustCompile(`HTTP/1\.1 201 [^{]*\{"id":"(session_[0-9a-f]{32})"`)
+	tookMessage = regexp.MustCompile(`"message_id":"(message_[0-9a-f]{32})","seq"`)
+	showedEvent = regexp.MustCompile(`"id":"(event_[0-9a-f]{32})"`)
+)
+
+// record runs a server under strace while clients drive it, kills it, starts it again, and stops it.
+func record(t *testing.T, turns int) recording {
+	t.Helper()
+	m := newMachine(t)
+	root := filepath.Dir(filepath.Dir(m.data))
+	model := m.worker()
+	var logs []io.Reader
+	for life := range 2 {
+		log := filepath.Join(t.TempDir(), "trace")
+		if !m.start("strace", "-f", "-qq", "--seccomp-bpf", "-y", "-xx", "-s", "16777216", "-e", "signal=none", "-e", "trace="+disktest.Calls, "-o", log) {
+			t.Fatal("the server does not serve")
+		}
+		m.clients(2, model, fmt.Sprint("life", life, "-"), func(turn int) bool { return turn == turns/4 })
+		if life == 1 {
+			m.kept()
+			m.stop()
+		} else {
+			m.kill()
+		}
+		file, err := os.Open(log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		logs = append(logs, file)
+	}
+	ops, err := disktest.Read(io.MultiReader(logs...), root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := filepath.Rel(root, m.data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := recording{ops: ops, root: root, data: data, final: map[string]string{}}
+	for id, text := range m.told.events {
+		r.final[string(id)] = text
+	}
+	r.promise()
+	return r
+}
+
+// promise finds the promises in what was done.
+func (r *recording) promise() {
+	known := map[string]bool{}
+	add := func(op int, kind, id string) {
+		if !known[id] { // told again is not told anew
+			known[id] = true
+			r.promises = append(r.promises, promise{op, kind, id})
+		}
+	}
+	for i, op := range r.ops {
+		switch {
+		case op.Kind == disktest.Say:
+			for kind, pattern := range map[string]*regexp.Regexp{"session": madeSession, "message": tookMessage, "event": showedEvent} {
+				for _, found := range pattern.FindAllSubmatch(op.Bytes, -1) {
+					add(i, kind, string(found[1]))
+				}
+			}
+		case op.Kind == disktest.Create && strings.Contains(op.Path, "/effects/"):
+			_, name, _ := strings.Cut(op.Path, "/effects/")
+			add(i, "effect", name)
+		}
+	}
+}
+
+// cut is one power cut.
+type cut struct {
+	at     int // after so many operations
+	fate   disktest.Fate
+	folder string
+}
+
+func (c cut) String() string { return fmt.Sprintf("after operation %d, %s", c.at, c.fate) }
+
+// verdict is what was found after all cuts.
+type verdict struct {
+	states   int
+	ran      int // in how many of them the work was taken up and finished
+	promises int // that were looked for
+	unsynced int // writes that a cut could have taken
+	broken   []string
+}
+
+// cuts cuts the power at seeded random moments of a recording, rebuilds what is on the disk then, and looks at each state.
+// Of every so many states one is also run on, to its end.
+func (r recording) cuts(t *testing.T, disk *disktest.Disk, states, runOn int, seed uint64) verdict {
+	t.Helper()
+	dice := rand.New(rand.NewPCG(seed, 5))
+	moments := make([]int, states)
+	for i := range moments {
+		moments[i] = 1 + dice.IntN(len(r.ops))
+	}
+	slices.Sort(moments)
+	base, done := memoryFolder(t), 0
+	var v verdict
+	var mu sync.Mutex // guards v
+	work := make(chan cut)
+	var group sync.WaitGroup
+	for range 2 {
+		group.Go(func() {
+			for c := range work {
+				broken, promises := r.look(t.Context(), c, runOn)
+				mu.Lock()
+				v.promises += promises
+				for _, text := range broken {
+					v.broken = append(v.broken, fmt.Sprintf("%s: %s", c, text))
+				}
+				mu.Unlock()
+				_ = os.RemoveAll(c.folder) // the whole goes with the test
+			}
+		})
+	}
+	for i, at := range moments {
+		for ; done < at; done++ {
+			if err := disk.Apply(r.ops[done]); err != nil {
+				t.Fatalf("operation %d: %v", done, err)
+			}
+		}
+		c := cut{at: at, fate: disktest.Fates()[i%len(disktest.Fates())], folder: filepath.Join(base, fmt.Sprint(i))}
+		if err := os.Mkdir(c.folder, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := disk.Cut(c.folder, c.fate, dice); err != nil {
+			t.Fatal(err)
+		}
+		v.unsynced += disk.Unsynced()
+		work <- c
+	}
+	close(work)
+	group.Wait()
+	v.states = states
+	if runOn > 0 {
+		v.ran = states / runOn
+	}
+	return v
+}
+
+// memoryFolder is a folder whose syncs cost nothing, where there is one.
+func memoryFolder(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "perdure-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+// look opens what a power cut left and says what is broken, and how many promises it looked for.
+func (r recording) look(ctx context.Context, c cut, runOn int) (broken []string, promises int) {
+	dir := filepath.Join(c.folder, r.data)
+	st, err := sqlite.Open(ctx, sqlite.Config{Dir: dir, Readers: 1})
+	if err != nil {
+		return []string{"it does not open: " + err.Error()}, 0
+	}
+	record, err := readAll(ctx, st)
+	if err = errors.Join(err, st.Close()); err != nil {
+		return []string{err.Error()}, 0
+	}
+	for _, check := range []chaos.Invariant{chaos.OneTerminal, chaos.GaplessJournal, chaos.Paired} {
+		for _, v := range check(record) {
+			broken = append(broken, v.Invariant+": "+v.Text)
+		}
+	}
+	if text, err := integrity(ctx, filepath.Join(dir, "perdure.db")); err != nil || text != "ok" {
+		broken = append(broken, fmt.Sprintf("I15: %s, %v", text, err))
+	}
+	here := r.here(record, &broken)
+	for _, p := range r.promises {
+		if p.op >= c.at {
+			break
+		}
+		if promises++; !here[p.id] {
+			broken = append(broken, fmt.Sprintf("I1: %s %s was told at operation %d and is gone", p.kind, p.id, p.op))
+		}
+	}
+	if runOn > 0 && c.at%runOn == 0 && len(broken) == 0 {
+		broken = finish(ctx, dir)
+	}
+	return broken, promises
+}
+
+// here is what a record holds of what may have been promised: the ids, and the effects whose calls were claimed.
+func (r recording) here(record chaos.Record, broken *[]string) map[string]bool {
+	here := map[string]bool{}
+	for _, j := range record.Journals {
+		here[string(j.Session)] = true
+		asked := map[perdure.CallID]string{}
+		for _, e := range j.Events {
+			here[string(e.ID)] = true
+			text, err := perdure.EncodeEvent(e)
+			if final, known := r.final[string(e.ID)]; err != nil || known && final != string(text) {
+				*broken = append(*broken, fmt.Sprintf("I6: event %s is %s, want %s, %v", e.ID, text, final, err))
+			}
+			switch f := e.Fact.(type) {
+			case perdure.MessageReceived:
+				here[string(f.Message.ID)] = true
+			case perdure.OutputCompleted:
+				for _, call := range f.Message.Calls() {
+					asked[call.ID] = string(call.Arguments)
+				}
+			case perdure.ToolStarted:
+				_, name, _ := strings.Cut(asked[f.CallID], "effects/")
+				name, _, _ = strings.Cut(name, `"`)
+				here[name] = true
+			}
+		}
+	}
+	return here
+}
+
+// readAll reads every journal of a store.
+func readAll(ctx context.Context, st store.Store) (record chaos.Record, err error) {
+	err = st.View(ctx, func(r store.Reader) error {
+		all, err := r.Sessions(store.SessionFilter{})
+		if err != nil {
+			return err
+		}
+		for _, s := range all {
+			events, err := r.Events(s.ID, 0, 1<<20)
+			if err != nil {
+				return err
+			}
+			if int64(len(events)) != s.LastSeq {
+				return fmt.Errorf("I6: session %s says %d events and has %d", s.ID, s.LastSeq, len(events))
+			}
+			record.Journals = append(record.Journals, chaos.Journal{Session: s.ID, Events: events})
+		}
+		return nil
+	})
+	return record, err
+}
+
+// integrity is what SQLite says of a database.
+func integrity(ctx context.Context, path string) (text string, err error) {
+	db, err := sql.Open("sqlite", "file:"+path+"?mode=ro")
+	if err != nil {
+		return "", err
+	}
+	defer db.Close()
+	var orphans int
+	err = db.QueryRowContext(ctx, `PRAGMA integrity_check`).Scan(&text)
+	if err == nil {
+		rows, wrong := db.QueryContext(ctx, `PRAGMA foreign_key_check`)
+		if wrong != nil {
+			return text, wrong
+		}
+		for rows.Next() {
+			orphans++
+		}
+		err = errors.Join(rows.Err(), rows.Close())
+	}
+	if orphans > 0 {
+		text += fmt.Sprintf("; %d rows without their parents", orphans)
+	}
+	return text, err
+}
+
+// finish takes up the work that a power cut left, brings it to its end, and says what is broken then (I4).
+func finish(ctx context.Context, dir string) (broken []string) {
+	ctx, cancel := context.WithTimeout(ctx, waitTime)
+	defer cancel()
+	eng, err := openHere(ctx, cli.Opening{Access: cli.Writing, Dir: dir, AllowShell: true})
+	if err != nil {
+		return []string{"it does not start: " + err.Error()}
+	}
+	work, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1) // one result
+	go func() { ended <- eng.Run(work) }()
+	all, err := eng.Sessions(ctx, 0)
+	for _, s := range all {
+		if s.LastSeq > 1 { // it was asked for something
+			err = errors.Join(err, eng.WaitIdle(ctx, s.ID))
+		}
+	}
+	record, unread := readAll(ctx, eng.store)
+	stop()
+	if err := errors.Join(err, unread, <-ended, eng.Close()); err != nil && !errors.Is(err, context.Canceled) {
+		broken = append(broken, "I4: "+err.Error())
+	}
+	for _, v := range chaos.Check(record) {
+		broken = append(broken, "at the end "+v.Invariant+": "+v.Text)
+	}
+	return broken
+}
+
+// TestR05PowerCut records what a server does to its files and says to its clients, cuts the power at random moments, with
+// unsynced writes lost, kept, out of order and torn, and opens every disk that comes of it: it opens, it is whole, what was
+// told is there, what had an effect was claimed, and the work goes on from there. PERDURE_POWER_CUTS says how many cuts.
+func TestR05PowerCut(t *testing.T) {
+	t.Parallel()
+	needTracing(t, "R5")
+	states, seed := counted(t, "PERDURE_POWER_CUTS", 300), uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	began := time.Now()
+	r := record(t, 60)
+	recorded := time.Since(began)
+
+	v := r.cuts(t, &disktest.Disk{}, states, 10, seed)
+
+	t.Logf("%d operations, %d promises, recorded in %s; %d states, with %d unsynced writes and %d promises looked for, in %s",
+		len(r.ops), len(r.promises), recorded.Round(time.Millisecond), v.states, v.unsynced, v.promises, (time.Since(began) - recorded).Round(time.Millisecond))
+	for _, text := range v.broken[:min(len(v.broken), 10)] {
+		t.Error(text)
+	}
+	if len(v.broken) > 10 {
+		t.Errorf("and %d more", len(v.broken)-10)
+	}
+	if v.promises == 0 || v.unsynced == 0 {
+		t.Error("nothing was at stake: the recording proves nothing")
+	}
+
+	// The same on a disk that says that it has synced and has not, as with synchronous=OFF: it has to be noticed.
+	lying := r.cuts(t, &disktest.Disk{Lies: true}, min(states, 30), 0, seed)
+	if len(lying.broken) < 5 {
+		t.Errorf("a disk that lies breaks nothing, so nothing was looked at: %q", lying.broken)
+	}
+	t.Logf("a disk that lies: %d of %d states have something broken or more", len(lying.broken), lying.states)
+}

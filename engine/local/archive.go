@@ -1,0 +1,359 @@
+package local
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"slices"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine"
+	"github.com/perdure/perdure/store"
+)
+
+// The bounds of an archive. Whatever is longer is neither written nor read.
+const (
+	maxArchiveLine  = 64 << 20 // bytes, without its end
+	maxArchiveBytes = 1 << 30
+)
+
+const (
+	archiveFormat  = "perdure-session"
+	archiveVersion = 1
+)
+
+// archiveHead is the first line. It tells no moment, so that the same state is the same bytes.
+type archiveHead struct {
+	Format  string            `json:"format"`
+	Version int               `json:"version"`
+	Session perdure.SessionID `json:"session_id"` // the root
+	AtRest  bool              `json:"at_rest"`    // nothing was at work, in any of the sessions
+}
+
+// archiveLine is every other line.
+type archiveLine struct {
+	Kind string          `json:"kind"`
+	Row  json.RawMessage `json:"row"`
+}
+
+// archiveEnd is the row of the last line. By it a file that was cut or changed is known.
+type archiveEnd struct {
+	Counts map[string]int `json:"counts"` // rows by kind
+	SHA256 string         `json:"sha256"` // of all lines before, with their ends
+}
+
+// Export writes a session and its subagents' as JSON lines.
+func (e *Engine) Export(ctx context.Context, id perdure.SessionID, w io.Writer) error {
+	var dumps []store.SessionDump
+	err := e.view(ctx, func(r store.Reader) (err error) {
+		dumps, err = family(r, id)
+		return err
+	})
+	if err == nil && dumps[0].Session.Parent != "" {
+		err = fmt.Errorf("%w session: it is a subagent of %s; export %s, which has it with it", perdure.Invalid, dumps[0].Session.Parent, dumps[0].Session.Root)
+	}
+	if err == nil {
+		err = writeArchive(w, dumps)
+	}
+	if err != nil {
+		return fmt.Errorf("export %s: %w", id, err)
+	}
+	return nil
+}
+
+// family dumps a session, then its subagents' sessions with theirs, the oldest first.
+func family(r store.Reader, id perdure.SessionID) ([]store.SessionDump, error) {
+	own, err := r.Dump(id)
+	if err != nil {
+		return nil, err
+	}
+	children, err := r.Sessions(store.SessionFilter{Parent: id})
+	if err != nil {
+		return nil, err
+	}
+	all := []store.SessionDump{own}
+	for _, child := range slices.Backward(children) {
+		below, err := family(r, child.ID)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, below...)
+	}
+	return all, nil
+}
+
+// atRest reports whether nothing of a session is at work. Invalid: its journal cannot be folded.
+func atRest(d store.SessionDump) (bool, error) {
+	session := perdure.NewSession(d.Session.ID)
+	for _, body := range d.Events {
+		event, err := perdure.DecodeEvent(body)
+		if err == nil {
+			err = session.Apply(event)
+		}
+		if err != nil {
+			return false, fmt.Errorf("%w journal of %s: %w", perdure.Invalid, d.Session.ID, err)
+		}
+	}
+	works := slices.ContainsFunc(d.Calls, func(c perdure.Call) bool { return c.State == perdure.CallRunning }) ||
+		slices.ContainsFunc(d.Tasks, func(t perdure.Task) bool { return t.State.Live() }) ||
+		slices.ContainsFunc(d.Spawns, func(s store.Spawn) bool { return s.State.Live() })
+	return !works && d.Session.Worker == "" && session.AtRest(), nil
+}
+
+// writeArchive writes sessions, the root first.
+func writeArchive(w io.Writer, dumps []store.SessionDump) error {
+	head := archiveHead{Format: archiveFormat, Version: archiveVersion, Session: dumps[0].Session.ID, AtRest: true}
+	for _, d := range dumps {
+		rests, err := atRest(d)
+		if err != nil {
+			return err
+		}
+		head.AtRest = head.AtRest && rests
+	}
+	out := &archiveWriter{out: bufio.NewWriter(w), sum: sha256.New(), end: archiveEnd{Counts: map[string]int{}}}
+	err := out.line(head)
+	for _, d := range dumps {
+		if err == nil {
+			err = out.session(d)
+		}
+	}
+	out.end.SHA256 = hex.EncodeToString(out.sum.Sum(nil))
+	if err == nil {
+		err = out.line(row{"end", out.end})
+	}
+	if err == nil {
+		err = out.out.Flush()
+	}
+	return err
+}
+
+// row is a line on its way out.
+type row struct {
+	Kind string `json:"kind"`
+	Row  any    `json:"row"`
+}
+
+// archiveWriter writes lines and keeps account of them.
+type archiveWriter struct {
+	out *bufio.Writer
+	sum hash.Hash
+	end archiveEnd
+	n   int64 // bytes up to now
+}
+
+func (a *archiveWriter) line(v any) error {
+	text, err := plainJSON(v)
+	if err != nil {
+		return err
+	}
+	a.n += int64(len(text))
+	if len(text) > maxArchiveLine || a.n > maxArchiveBytes {
+		return fmt.Errorf("%w: a row of %d bytes, after %d; a line has at most %d, and a file %d",
+			perdure.Limit, len(text), a.n-int64(len(text)), maxArchiveLine, maxArchiveBytes)
+	}
+	a.sum.Write(text) // never fails
+	_, err = a.out.Write(text)
+	return err
+}
+
+func (a *archiveWriter) put(kind string, v any) error {
+	a.end.Counts[kind]++
+	return a.line(row{kind, v})
+}
+
+// plainJSON writes a line, with its end and without the escapes that only HTML minds.
+func plainJSON(v any) ([]byte, error) {
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	return out.Bytes(), err
+}
+
+// Import adds what Export wrote.
+func (e *Engine) Import(ctx context.Context, r io.Reader, how engine.Import) (engine.Session, error) {
+	head, dumps, err := readArchive(r)
+	if err != nil {
+		return engine.Session{}, fmt.Errorf("import: %w", err)
+	}
+	if !head.AtRest && !how.TakeOver {
+		return engine.Session{}, fmt.Errorf("import %s: %w: it was at work when it was exported, and both copies would go on, so that effects could happen twice; export it at rest, or take it over when the other copy is gone for ever",
+			head.Session, perdure.Conflict)
+	}
+	err = e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+		for _, d := range dumps {
+			if err := tx.Restore(d); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return engine.Session{}, fmt.Errorf("import %s: %w", head.Session, err)
+	}
+	if !head.AtRest {
+		for _, d := range dumps {
+			e.wake(d.Session.ID)
+		}
+		e.placeFreed() // queued tasks; those that ran are taken over with the next beat
+	}
+	return e.Session(ctx, head.Session)
+}
+
+// readArchive reads what writeArchive wrote. It comes from outside: Invalid names the line that is wrong.
+func readArchive(r io.Reader) (archiveHead, []store.SessionDump, error) {
+	in := &archiveReader{in: bufio.NewReaderSize(r, 64<<10), sum: sha256.New(), counts: map[string]int{}}
+	head, err := in.head()
+	for more := err == nil; more; {
+		more, err = in.next()
+	}
+	if err == nil {
+		err = in.check(head)
+	}
+	if err != nil {
+		return head, nil, err
+	}
+	return head, in.dumps, nil
+}
+
+// archiveReader reads lines and keeps account of them.
+type archiveReader struct {
+	in     *bufio.Reader
+	sum    hash.Hash
+	counts map[string]int
+	dumps  []store.SessionDump
+	n      int   // of the line read last
+	bytes  int64 // up to now
+}
+
+// wrong is the fault of the line read last.
+func (a *archiveReader) wrong(err error) error {
+	return fmt.Errorf("%w file, line %d: %w", perdure.Invalid, a.n, err)
+}
+
+// line reads one line whole, with its end.
+func (a *archiveReader) line() ([]byte, error) {
+	a.n++
+	var line []byte
+	for {
+		part, err := a.in.ReadSlice('\n')
+		line = append(line, part...)
+		a.bytes += int64(len(part))
+		switch {
+		case len(line) > maxArchiveLine+1 || a.bytes > maxArchiveBytes:
+			return nil, fmt.Errorf("%w: line %d has more than %d bytes, or the file more than %d", perdure.Limit, a.n, maxArchiveLine, maxArchiveBytes)
+		case err == nil:
+			return line, nil
+		case errors.Is(err, io.EOF):
+			return nil, a.wrong(errors.New("the file is cut off here; export it again"))
+		case !errors.Is(err, bufio.ErrBufferFull):
+			return nil, fmt.Errorf("read line %d: %w", a.n, err)
+		}
+	}
+}
+
+func (a *archiveReader) head() (head archiveHead, err error) {
+	line, err := a.line()
+	if err != nil {
+		return head, err
+	}
+	a.sum.Write(line)
+	if err := perdure.DecodeKnownJSON(line, &head); err != nil || head.Format != archiveFormat {
+		return head, a.wrong(fmt.Errorf("it is no export of a session, which begins with {\"format\":%q, …}", archiveFormat))
+	}
+	if head.Version != archiveVersion {
+		return head, a.wrong(fmt.Errorf("version %d, and this program reads %d; import it with the version that wrote it, or a later one", head.Version, archiveVersion))
+	}
+	if err := perdure.DecodeJSON(line, &head); err != nil {
+		return head, a.wrong(err)
+	}
+	return head, nil
+}
+
+// next reads a row. Not more: it was the last.
+func (a *archiveReader) next() (more bool, err error) {
+	line, err := a.line()
+	if err != nil {
+		return false, err
+	}
+	var l archiveLine
+	if err := perdure.DecodeJSON(line, &l); err != nil {
+		return false, a.wrong(err)
+	}
+	if l.Kind == "end" {
+		return false, a.ends(l.Row)
+	}
+	a.sum.Write(line)
+	a.counts[l.Kind]++
+	if l.Kind == "session" {
+		d := store.SessionDump{}
+		err = readSession(l.Row, &d)
+		a.dumps = append(a.dumps, d)
+	} else if len(a.dumps) == 0 {
+		err = errors.New("a row comes before its session")
+	} else {
+		err = readRow(l.Kind, l.Row, &a.dumps[len(a.dumps)-1])
+	}
+	if err != nil {
+		return false, a.wrong(err)
+	}
+	return true, nil
+}
+
+// ends compares the last line with what came before, after which nothing may come.
+func (a *archiveReader) ends(text json.RawMessage) error {
+	var end archiveEnd
+	if err := perdure.DecodeJSON(text, &end); err != nil {
+		return a.wrong(err)
+	}
+	for kind, n := range end.Counts {
+		if a.counts[kind] != n {
+			return a.wrong(fmt.Errorf("%d rows of kind %s came, and it says %d; export it again", a.counts[kind], clipped(kind), n))
+		}
+	}
+	if end.SHA256 != hex.EncodeToString(a.sum.Sum(nil)) || len(end.Counts) != len(a.counts) {
+		return a.wrong(errors.New("the lines before it were changed since they were written; export it again"))
+	}
+	if _, err := a.in.ReadByte(); !errors.Is(err, io.EOF) {
+		a.n++
+		return a.wrong(errors.New("nothing may come after the last line"))
+	}
+	return nil
+}
+
+// check looks whether the sessions are one family, whole, and as far as the first line says.
+func (a *archiveReader) check(head archiveHead) error {
+	rest, known := true, map[perdure.SessionID]bool{}
+	for i, d := range a.dumps {
+		s := d.Session
+		if _, err := perdure.ParseID[perdure.SessionID](string(s.ID)); err != nil {
+			return err
+		}
+		if known[s.ID] || i == 0 && (s.ID != head.Session || s.Parent != "" || s.Root != s.ID) || i > 0 && (!known[s.Parent] || s.Root != head.Session) {
+			return fmt.Errorf("%w file: session %s does not belong to %s", perdure.Invalid, s.ID, head.Session)
+		}
+		known[s.ID] = true
+		if err := d.Check(); err != nil {
+			return err
+		}
+		rests, err := atRest(d)
+		if err != nil {
+			return err
+		}
+		rest = rest && rests
+	}
+	if len(a.dumps) == 0 || rest != head.AtRest {
+		return fmt.Errorf("%w file: its first line says at_rest %t, and it has %d sessions", perdure.Invalid, head.AtRest, len(a.dumps))
+	}
+	return nil
+}
+
+// clipped shortens a word of the file for an error's text.
+func clipped(word string) string { return fmt.Sprintf("%.40q", word) }

@@ -1,0 +1,285 @@
+package local
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine"
+	"github.com/perdure/perdure/internal/effect"
+	"github.com/perdure/perdure/store"
+)
+
+// Fork starts a session with what was said in another one. Of that it only reads.
+func (e *Engine) Fork(ctx context.Context, id perdure.SessionID, f engine.Fork) (engine.Session, error) {
+	f.ID = cmp.Or(f.ID, effect.NewID[perdure.SessionID]())
+	f.Effects = cmp.Or(f.Effects, perdure.ForkAsks)
+	if _, err := perdure.ParseID[perdure.SessionID](string(f.ID)); err != nil {
+		return engine.Session{}, fmt.Errorf("fork %s: %w", id, err)
+	}
+	if f.Effects != perdure.ForkAsks && f.Effects != perdure.ForkDryRun {
+		return engine.Session{}, fmt.Errorf("fork %s: %w word for its effects %q: %s or %s", id, perdure.Invalid, f.Effects, perdure.ForkAsks, perdure.ForkDryRun)
+	}
+	var from source
+	err := e.view(ctx, func(r store.Reader) (err error) {
+		from, err = readSource(r, id, f.At)
+		return err
+	})
+	if err == nil {
+		err = e.cfg.Store.InTx(ctx, func(tx store.Tx) error { return e.beginFork(tx, from, f) })
+	}
+	if err != nil {
+		return engine.Session{}, fmt.Errorf("fork %s: %w", id, err)
+	}
+	return e.Session(ctx, f.ID)
+}
+
+// beginFork writes a fork: its row, its two events and its files, in one commit.
+func (e *Engine) beginFork(tx store.Tx, from source, f engine.Fork) error {
+	fact := from.fact(f.Effects)
+	switch known, err := tx.Events(f.ID, 0, 2); {
+	case err != nil:
+		return err
+	case len(known) == 2:
+		if before, ok := known[1].Fact.(perdure.SessionForked); ok && before.From == fact.From && before.Effects == fact.Effects && (f.At == 0 || before.Seq == fact.Seq) {
+			return nil
+		}
+	}
+	agent := from.session.Agent
+	agent.Title, agent.Subagent = cmp.Or(f.Title, from.title()), false
+	agent.DryRun = agent.DryRun || f.Effects == perdure.ForkDryRun
+	agent.AskEffects = agent.AskEffects || f.Effects == perdure.ForkAsks
+	row := store.Session{
+		ID: f.ID, Forked: fact.From, Title: agent.Title, Status: perdure.SessionStarted, CreatedAt: tx.Now(), UpdatedAt: tx.Now(),
+	}
+	rand.Read(row.Secret[:]) // never fails
+	if err := tx.CreateSession(row); err != nil {
+		return err
+	}
+	events := []perdure.Event{{Fact: perdure.SessionCreated{Agent: agent}}, {Fact: fact}}
+	for i := range events {
+		events[i].ID, events[i].At, events[i].Actor = effect.NewID[perdure.EventID](), tx.Now(), "user"
+	}
+	if err := tx.Append(f.ID, events); err != nil {
+		return err
+	}
+	for _, file := range from.files {
+		if _, err := tx.PutFile(f.ID, file); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// source is a session as it is forked: as of an event, and what is known of its work by now.
+type source struct {
+	session  *perdure.Session // as of the event
+	calls    map[perdure.CallID]perdure.Call
+	tasks    map[perdure.TaskID]perdure.Task
+	files    []store.File
+	recorded map[perdure.CallID]perdure.ToolResult // by tool.completed, also after the event
+	resolved []perdure.ToolResolved                // after the event
+	used     []perdure.CallID
+}
+
+// readSource reads a session as of an event; 0 is the last one. Invalid: there is no such event.
+func readSource(r store.Reader, id perdure.SessionID, at int64) (source, error) {
+	s := source{
+		session: perdure.NewSession(id), calls: map[perdure.CallID]perdure.Call{}, tasks: map[perdure.TaskID]perdure.Task{},
+		recorded: map[perdure.CallID]perdure.ToolResult{},
+	}
+	row, err := r.Session(id)
+	if err != nil {
+		return s, err
+	}
+	at = cmp.Or(at, row.LastSeq)
+	if at < 0 || at > row.LastSeq {
+		return s, fmt.Errorf("%w event %d: the journal has 1 to %d", perdure.Invalid, at, row.LastSeq)
+	}
+	events, err := r.Events(id, 0, 0)
+	for _, event := range events {
+		if err == nil && event.Seq <= at {
+			err = s.session.Apply(event)
+		}
+		s.note(event, event.Seq > at)
+	}
+	calls, callErr := r.Calls(store.CallFilter{Session: id})
+	for _, c := range calls {
+		s.calls[c.Key.Call] = c
+	}
+	tasks, taskErr := r.Tasks(store.TaskFilter{Session: id})
+	for _, t := range tasks {
+		s.tasks[t.ID] = t
+	}
+	files, fileErr := r.Files(id, "/", true)
+	for _, f := range files {
+		whole, err := r.File(id, f.Path)
+		fileErr = errors.Join(fileErr, err)
+		s.files = append(s.files, whole)
+	}
+	return s, errors.Join(err, callErr, taskErr, fileErr)
+}
+
+// note keeps what an event records of calls.
+func (s *source) note(e perdure.Event, later bool) {
+	switch f := e.Fact.(type) {
+	case perdure.SessionForked:
+		s.used = append(s.used, f.UsedCalls...)
+	case perdure.OutputCompleted:
+		for _, c := range f.Message.Calls() {
+			s.used = append(s.used, c.ID)
+		}
+	case perdure.ToolCompleted:
+		s.recorded[f.CallID] = f.Result
+	case perdure.ToolResolved:
+		if later {
+			s.resolved = append(s.resolved, f)
+		}
+	}
+}
+
+// title is what a fork is called that is not given a name.
+func (s source) title() string {
+	if s.session.Title == "" {
+		return ""
+	}
+	return "Fork of " + s.session.Title
+}
+
+// fact is the beginning of the fork.
+func (s source) fact(effects string) perdure.SessionForked {
+	f := perdure.SessionForked{From: s.session.ID, Seq: s.session.Seq, Effects: effects, UsedCalls: s.used, Compaction: s.session.Compacted}
+	transcript, first, late := s.answered()
+	f.Transcript = transcript
+	if len(late) > 0 && first < max(f.Compaction.Drop, f.Compaction.Masked) {
+		f.Compaction = perdure.Compaction{} // its places are not the same any more
+	}
+	for _, m := range s.session.Notices {
+		if m.Metadata[perdure.MetaTask] == "" { // a question of a task is not to be answered here
+			f.Transcript = append(f.Transcript, m)
+		}
+	}
+	for _, r := range s.resolved {
+		if _, open := s.session.Unknown[r.CallID]; open {
+			f.Transcript = append(f.Transcript, r.Message)
+		}
+	}
+	ended, live := s.work(late)
+	for _, t := range ended {
+		f.Transcript = append(f.Transcript, notice(t.Notification()))
+	}
+	f.Transcript = append(f.Transcript, notice(s.words(effects, live)))
+	f.Transcript = append(f.Transcript, s.session.Queue...) // said and not read yet
+	return f
+}
+
+// answered is the transcript in which every call has its result (TN16), with the calls that had none, and where the first
+// of their results stands.
+func (s source) answered() (transcript []perdure.Message, first int, late []perdure.CallID) {
+	all := s.session.Transcript
+	for i := 0; i < len(all); {
+		m := all[i]
+		transcript = append(transcript, m)
+		i++
+		open := m.Calls()
+		for ; i < len(all) && len(open) > 0 && all[i].Role == perdure.RoleToolResult; i++ {
+			transcript = append(transcript, all[i])
+			for _, part := range all[i].Parts {
+				open = slices.DeleteFunc(open, func(c perdure.ToolCall) bool { return part.Result != nil && part.Result.CallID == c.ID })
+			}
+		}
+		for _, call := range open {
+			if len(late) == 0 {
+				first = len(transcript)
+			}
+			late = append(late, call.ID)
+			result := s.result(call.ID)
+			transcript = append(transcript, perdure.Message{Role: perdure.RoleToolResult, Parts: []perdure.Part{{Type: perdure.PartToolResult, Result: &result}}})
+		}
+	}
+	return transcript, first, late
+}
+
+// result is what is known by now of a call that had no result yet (TN17). A placeholder is what a call is answered with
+// whose task goes on.
+func (s source) result(id perdure.CallID) perdure.ToolResult {
+	row, claimed := s.calls[id]
+	if claimed && row.State == perdure.CallSettled && row.Result != nil {
+		result := *row.Result
+		result.CallID = id
+		return result
+	}
+	if result, ok := s.recorded[id]; ok {
+		return result
+	}
+	if claimed {
+		return perdure.Failed(id, perdure.ErrorUnknown, perdure.TextUnknown)
+	}
+	return perdure.Refused(id, perdure.ErrorInterrupted, perdure.TextNotExecuted)
+}
+
+// work returns the background work whose end the transcript does not tell, the oldest first: what has ended by now, and
+// what goes on. Besides the tasks as of the event these are those that the late calls became or started after it.
+func (s source) work(late []perdure.CallID) (ended, live []perdure.Task) {
+	open := slices.Collect(maps.Values(s.session.Tasks))
+	for _, t := range s.tasks {
+		_, then := s.session.Tasks[t.ID]
+		told := t.FromCall() && s.calls[t.Call].State == perdure.CallSettled // its result is that of the call
+		if !then && !told && slices.Contains(late, t.Call) {
+			open = append(open, t)
+		}
+	}
+	slices.SortFunc(open, func(a, b perdure.Task) int {
+		return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID))
+	})
+	for _, then := range open {
+		_, known := s.session.Tasks[then.ID]
+		told := known && then.Delivered != "" && then.Delivered != perdure.NotDelivered
+		if then.Lane == perdure.Foreground || told {
+			continue // its call has the result, or the transcript
+		}
+		now, kept := s.tasks[then.ID]
+		if !kept { // pruned
+			now = then
+		}
+		if now.State.Terminal() {
+			ended = append(ended, now)
+		} else {
+			live = append(live, now)
+		}
+	}
+	return ended, live
+}
+
+// words tell the model where it is.
+func (s source) words(effects string, live []perdure.Task) string {
+	text := fmt.Sprintf("From here on this conversation is a fork of session %s, as of its event %d. What was done there is not done again.\n", s.session.ID, s.session.Seq)
+	if effects == perdure.ForkDryRun {
+		text += "Nothing is changed from here: tools that change something only say what they would do."
+	} else {
+		text += "A person is asked before each call of a tool that changes something."
+	}
+	if len(live) == 0 {
+		return text
+	}
+	lines := []string{text, "This background work stays with that session. It goes on there, and its end does not come here:"}
+	for _, t := range live {
+		line := "- " + string(t.ID)
+		if t.Run != "" {
+			line += " (" + string(t.Run) + ")"
+		}
+		lines = append(lines, line+" "+t.Tool)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// notice is a notification of the runtime.
+func notice(text string) perdure.Message {
+	return perdure.Message{ID: effect.NewMessageID(), Role: perdure.RoleNotification, Parts: []perdure.Part{{Type: perdure.PartText, Text: text}}}
+}

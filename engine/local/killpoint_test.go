@@ -1,0 +1,390 @@
+package local_test
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine"
+	"github.com/perdure/perdure/engine/enginetest"
+	"github.com/perdure/perdure/engine/local"
+	"github.com/perdure/perdure/internal/enginerig"
+	"github.com/perdure/perdure/internal/supervise"
+	"github.com/perdure/perdure/internal/supervise/supervisetest"
+	"github.com/perdure/perdure/model/scripted"
+	"github.com/perdure/perdure/store/faulty"
+	"github.com/perdure/perdure/store/memory"
+	"github.com/perdure/perdure/tool"
+	"github.com/perdure/perdure/tool/shell"
+)
+
+// killScript is one turn with a call in the foreground, one that leaves it, one that a person approves, a supervised
+// command and a run in the background.
+const killScript = `
+rules:
+  - when: {not_called: plain}
+    calls:
+      - {name: plain, args: {text: a}}
+      - {name: away, args: {text: b}}
+      - {name: asked, args: {text: c}}
+      - {name: bash, args: {command: work}}
+      - {name: spawn_background, args: {tool: later, args: {}}}
+steps: [{text: x}, {text: it goes on, repeat: true}]
+`
+
+// killStride says how many of the matrix are played: every killStride-th, unless KILLPOINTS=all.
+const killStride = 37
+
+// lastWords is how long an engine goes on after a panic that it caught: what the panic tore apart may have to wait for the
+// next start.
+const lastWords = 300 * time.Millisecond
+
+// ways are how a point of the matrix goes wrong: before the call, after it, and after it without telling. An error after
+// an answer that was told is an error before the next call, and nobody is told anything by a panic.
+func ways() map[faulty.Act]string {
+	return map[faulty.Act]string{
+		faulty.Fail: "error before", faulty.DoAndTimeout: "error after, silent",
+		faulty.Panic: "panic before", faulty.PanicAfter: "panic after, silent",
+		faulty.Die: "kill before", faulty.DieTold: "kill after", faulty.DieAfter: "kill after, silent",
+	}
+}
+
+// killPoint is one cell of the matrix.
+type killPoint struct {
+	at  faulty.Point
+	act faulty.Act
+}
+
+// String says where and how, for a failure's text.
+func (p killPoint) String() string {
+	return fmt.Sprintf("%s %s call %d", ways()[p.act], p.at.Method, p.at.N)
+}
+
+// TestR02KillPoints plays a turn, lets one call of one method of the store go wrong, and lets another engine finish:
+// every method that the turn uses, every call of it, each way, each effect class. Nothing may be lost, doubled or stuck.
+func TestR02KillPoints(t *testing.T) {
+	t.Parallel()
+	stride := killStride
+	if os.Getenv("KILLPOINTS") == "all" {
+		stride = 1
+	}
+	for first, class := range []perdure.EffectClass{perdure.Pure, perdure.Idempotent, perdure.AtMostOnce} {
+		t.Run(string(class), func(t *testing.T) {
+			t.Parallel()
+			m := &matrix{class: class, runs: t.TempDir()}
+			defer m.abandoned.Wait()
+			points, methods := m.points(t)
+			played, reached := 0, 0
+			for i := first; i < len(points) && !t.Failed(); i += stride {
+				played++
+				if m.play(t, points[i]) {
+					reached++
+				}
+			}
+			t.Logf("%d points: %d methods, %d calls, %d ways; played %d, came to %d of them", len(points), methods, len(points)/len(ways()), len(ways()), played, reached)
+			if reached*4 < played*3 {
+				t.Errorf("of %d points only %d came to pass", played, reached)
+			}
+		})
+	}
+}
+
+// matrix is the cells of one effect class.
+type matrix struct {
+	class     perdure.EffectClass
+	runs      string         // where commands have their run directories
+	abandoned sync.WaitGroup // engines that panicked, on whose end no play waits
+}
+
+// points plays dry and lists every cell. The order of a turn varies, so the most calls of some plays count.
+func (m *matrix) points(t *testing.T) (all []killPoint, methods int) {
+	t.Helper()
+	const plays = 3
+	most := map[string]int{}
+	for range plays {
+		var mu sync.Mutex
+		m.playWith(t, "dry", faulty.Plan{At: func(p faulty.Point) faulty.Fault {
+			mu.Lock()
+			defer mu.Unlock()
+			most[p.Method] = max(most[p.Method], p.N)
+			return faulty.Fault{}
+		}})
+	}
+	for method, n := range most {
+		if method == "Close" {
+			continue
+		}
+		methods++
+		for i := range n {
+			for act := range ways() {
+				all = append(all, killPoint{faulty.Point{Method: method, N: i + 1}, act})
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b killPoint) int {
+		return cmp.Or(cmp.Compare(a.at.Method, b.at.Method), a.at.N-b.at.N, int(a.act-b.act))
+	})
+	return all, methods
+}
+
+// play plays one cell and reports whether it came to that.
+func (m *matrix) play(t *testing.T, p killPoint) bool {
+	t.Helper()
+	var hit atomic.Bool
+	m.playWith(t, p, faulty.Plan{At: func(at faulty.Point) faulty.Fault {
+		if at != p.at {
+			return faulty.Fault{}
+		}
+		hit.Store(true)
+		return faulty.Fault{Act: p.act}
+	}})
+	return hit.Load()
+}
+
+// playWith lets one engine live over a store that goes wrong as planned, and the next one finish.
+func (m *matrix) playWith(t *testing.T, point any, plan faulty.Plan) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	w := m.world(t)
+	defer w.commands.Close()
+	id := w.ask(ctx, t)
+
+	w.begin(ctx, t, plan).untilDeathOrRest(ctx, t, id, point)
+
+	last := w.begin(ctx, t, faulty.Plan{})
+	defer last.end()
+	leave := last.attend(ctx, id)
+	defer leave()
+	for _, do := range []func() error{
+		func() error { return last.eng.WaitIdle(ctx, id) },
+		func() error { return last.eng.Send(ctx, id, perdure.Text("what else?")) }, // brings home what wakes nobody
+		func() error { return last.eng.WaitIdle(ctx, id) },
+	} {
+		if err := do(); err != nil {
+			t.Fatalf("%v: %v; journal:\n%s", point, err, (&rig{eng: last.eng, id: id}).story())
+		}
+	}
+	effects := map[string]perdure.EffectClass{"plain": m.class, "away": m.class, "asked": m.class, "later": m.class, "bash": perdure.AtMostOnce}
+	a := aftermath{eng: last.eng, id: id, world: &world{Outside: w.Outside}, point: point, effects: effects}
+	if p, ok := point.(killPoint); ok && p.act != faulty.Die && p.act != faulty.DieTold && p.act != faulty.DieAfter {
+		a.excused = map[string]string{"plain": "plain", "away": "away", "asked": "asked", "bash": "bash", "later": "spawn_background"}
+	}
+	checkAftermath(t, a)
+}
+
+// killWorld is what outlives the engines of one play.
+type killWorld struct {
+	*enginerig.Outside
+	m        *matrix
+	model    *scripted.Model
+	store    *memory.Store
+	commands *supervisetest.World
+}
+
+func (m *matrix) world(t *testing.T) *killWorld {
+	t.Helper()
+	answers, err := scripted.Parse("kill", []byte(killScript))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &killWorld{Outside: enginerig.NewOutside(), m: m, model: answers, store: memory.New(memory.Config{})}
+	w.commands = supervisetest.NewWorld(map[string]supervisetest.Program{"/bin/bash": func(p supervisetest.Process) int {
+		w.Effect("bash", p.Args[len(p.Args)-1])
+		fmt.Fprintln(p.Stdout, "done")
+		return 0
+	}})
+	return w
+}
+
+// tools are the tools of the class, and bash.
+func (w *killWorld) tools(t *testing.T, runner supervise.Runner) *tool.Registry {
+	t.Helper()
+	work := func(name string) func(context.Context, words, tool.Env) (answer, error) {
+		return func(ctx context.Context, in words, env tool.Env) (answer, error) {
+			w.Effect(name, env.Call.Key)
+			_ = env.Sink.Output("stdout", []byte("working\n")) // a log that fails is no matter
+			if name == "away" {
+				return answer{"did": in.Text}, w.Hold(ctx, name)
+			}
+			return answer{"did": in.Text}, nil
+		}
+	}
+	asked := enginerig.Spec("asked", w.m.class)
+	asked.Policy = tool.PolicyRequiresApproval
+	bash, err := shell.New(shell.Config{Runner: runner, RunsDir: w.m.runs, Dir: w.m.runs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w.Tools(
+		tool.New(enginerig.Spec("plain", w.m.class), work("plain")),
+		tool.New(enginerig.Spec("away", w.m.class), work("away")),
+		tool.New(asked, work("asked")),
+		tool.NewBackground(enginerig.Spec("later", w.m.class), work("later")),
+		bash,
+	)
+}
+
+// ask makes a session with a message in it, without an engine that runs.
+func (w *killWorld) ask(ctx context.Context, t *testing.T) perdure.SessionID {
+	t.Helper()
+	runner := w.commands.NewRunner()
+	eng, err := local.Open(ctx, enginerig.Config(enginetest.Setup{}, w.store, w.model, w.tools(t, runner)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := eng.NewSession(ctx, perdure.Agent{})
+	if err == nil {
+		err = eng.Send(ctx, s.ID, perdure.Text("go"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.ID
+}
+
+// mortality is one engine, from its start to its death.
+type mortality struct {
+	w      *killWorld
+	eng    *local.Engine
+	store  *fuse
+	runner *supervisetest.Runner
+	stop   context.CancelFunc
+	ended  chan error // capacity 1; closed after the result of Run
+}
+
+// begin starts an engine over a handle of the store.
+func (w *killWorld) begin(ctx context.Context, t *testing.T, plan faulty.Plan) *mortality {
+	t.Helper()
+	l := &mortality{w: w, store: &fuse{gone: make(chan struct{}), caught: make(chan struct{})}, runner: w.commands.NewRunner(), ended: make(chan error, 1)}
+	plan.Died = func() {
+		l.runner.Die()
+		l.store.blow()
+	}
+	l.store.Store = faulty.New(w.store, plan)
+	commands := &plannedRunner{Runner: l.runner, plan: plan, store: l.store.Store, counts: map[string]int{}}
+	eng, err := local.Open(ctx, enginerig.Config(enginetest.Setup{MaxRuns: 5}, l.store, w.model, w.tools(t, commands)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.eng = eng
+	run, stop := context.WithCancel(context.WithoutCancel(ctx))
+	l.stop = stop
+	go func() {
+		defer close(l.ended) // also where a panic ended Run
+		l.ended <- eng.Run(run)
+	}()
+	return l
+}
+
+// end kills the engine: its store and its commands are out of reach, and then the process of the test tidies up.
+func (l *mortality) end() {
+	l.kill()
+	<-l.ended
+}
+
+func (l *mortality) kill() {
+	l.store.Kill()
+	l.runner.Die()
+	l.stop()
+}
+
+// untilDeathOrRest lets the engine live until the point has ended it, or the session is at rest.
+func (l *mortality) untilDeathOrRest(ctx context.Context, t *testing.T, id perdure.SessionID, point any) {
+	t.Helper()
+	leave := l.attend(ctx, id)
+	rest := make(chan error, 1) // one result; nobody may be listening
+	go func() {
+		err := l.eng.WaitIdle(ctx, id)
+		for err != nil && ctx.Err() == nil && !l.store.blown() { // it was the one that went wrong
+			err = l.eng.WaitIdle(ctx, id)
+		}
+		rest <- err
+	}()
+	late := make(<-chan time.Time) // never
+	select {
+	case <-l.store.caught:
+		late = time.After(lastWords)
+	case <-l.store.gone:
+	case <-l.ended:
+	case err := <-rest:
+		rest <- err
+	}
+	select {
+	case <-late:
+	case <-l.store.gone:
+	case <-l.ended: // an error at the start ends Run
+	case err := <-rest:
+		if err != nil && !l.store.blown() {
+			t.Errorf("%v: %v; journal:\n%s", point, err, (&rig{eng: l.eng, id: id}).story())
+		}
+	}
+	l.kill()
+	if l.store.panicked.Load() { // some goroutines of it may wait for those that are no more
+		l.w.m.abandoned.Go(leave)
+		l.w.m.abandoned.Go(func() { <-l.ended })
+		return
+	}
+	leave()
+	<-l.ended
+}
+
+// attend is a person who approves what is asked and sends away to the background, and asks again after an error. What an
+// engine that died did not do is asked for again from its successor. It ends with leave.
+func (l *mortality) attend(ctx context.Context, id perdure.SessionID) (leave func()) {
+	ctx, stop := context.WithCancel(ctx)
+	var group sync.WaitGroup
+	see := func(f engine.Frame) error {
+		if f.Event == nil {
+			return nil
+		}
+		switch fact := f.Event.Fact.(type) {
+		case perdure.ApprovalRequested:
+			group.Go(func() {
+				persist(ctx, func() error {
+					open, err := l.eng.Approvals(ctx, engine.ApprovalFilter{Session: id, State: perdure.ApprovalOpen})
+					if err != nil || !slices.ContainsFunc(open, func(a perdure.Approval) bool { return a.ID == fact.Approval.ID }) {
+						return err
+					}
+					_, err = l.eng.DecideApproval(ctx, fact.Approval.ID, perdure.Verdict{Approve: true, By: "user"})
+					return err
+				})
+			})
+		case perdure.ToolStarted:
+			if fact.Name == "away" {
+				group.Go(func() { sendAway(ctx, l.eng, perdure.CallKey{Session: id, Call: fact.CallID}) })
+			}
+		case perdure.TaskCreated:
+			if fact.Task.Tool == "away" {
+				l.w.Release("away")
+			}
+		}
+		return nil
+	}
+	group.Go(func() {
+		for ctx.Err() == nil && !l.store.blown() {
+			_ = l.eng.Follow(ctx, id, 0, see) // again after an error
+		}
+	})
+	return func() { stop(); group.Wait() }
+}
+
+// persist does something until it works or ctx ends.
+func persist(ctx context.Context, do func() error) {
+	again := time.NewTicker(time.Millisecond)
+	defer again.Stop()
+	for do() != nil {
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}

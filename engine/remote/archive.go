@@ -1,0 +1,73 @@
+package remote
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/google/uuid"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine"
+)
+
+// maxArchiveBytes bounds an export on its way.
+const maxArchiveBytes = 1 << 30
+
+// formLines is what an archive is sent as.
+const formLines = "application/x-ndjson"
+
+// Fork starts a session with what was said in another one. Its id is made here, so that it is one fork however often it is
+// asked for.
+func (e *Engine) Fork(ctx context.Context, id perdure.SessionID, f engine.Fork) (engine.Session, error) {
+	body := struct {
+		ID      perdure.SessionID `json:"id"`
+		At      int64             `json:"at_seq,omitempty"`
+		Effects string            `json:"effects,omitempty"`
+		Title   string            `json:"title,omitempty"`
+	}{f.ID, f.At, f.Effects, f.Title}
+	if body.ID == "" {
+		body.ID = perdure.FormatID[perdure.SessionID](uuid.Must(uuid.NewV7()))
+	}
+	var s engine.Session
+	_, err := e.call(ctx, request{what: "fork " + string(id), path: "/v1/sessions/" + segment(id) + "/fork", body: body}, &s)
+	return s, err
+}
+
+// Export writes a session as JSON lines. It is read whole before any of it is written, so that one that broke off on its
+// way is asked for again.
+func (e *Engine) Export(ctx context.Context, id perdure.SessionID, w io.Writer) error {
+	var text bytes.Buffer
+	r := request{what: "export " + string(id), path: "/v1/sessions/" + segment(id) + "/export", accept: formLines, patient: true}
+	if _, err := e.call(ctx, r, &text); err != nil {
+		return err
+	}
+	_, err := text.WriteTo(w)
+	if err != nil {
+		return fmt.Errorf("export %s: %w", id, err)
+	}
+	return nil
+}
+
+// Import adds what Export wrote. What the server refuses because it is too large is Limit.
+func (e *Engine) Import(ctx context.Context, r io.Reader, how engine.Import) (engine.Session, error) {
+	text, err := io.ReadAll(io.LimitReader(r, maxArchiveBytes+1))
+	switch {
+	case err != nil:
+		return engine.Session{}, fmt.Errorf("import: %w", err)
+	case len(text) > maxArchiveBytes:
+		return engine.Session{}, fmt.Errorf("import: %w: the file has more than %d bytes", perdure.Limit, maxArchiveBytes)
+	}
+	asked := request{what: "import", path: "/v1/sessions/import", lines: text, patient: true}
+	if how.TakeOver {
+		asked.query = map[string][]string{"take_over": {"true"}}
+	}
+	var s engine.Session
+	_, err = e.call(ctx, asked, &s)
+	if problem := (*Problem)(nil); errors.As(err, &problem) && problem.Code == "too_large" {
+		err = fmt.Errorf("%w: %w", perdure.Limit, problem)
+	}
+	return s, err
+}

@@ -1,0 +1,103 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine"
+)
+
+const (
+	formLines  = "application/x-ndjson"
+	importPath = "/v1/sessions/import"
+)
+
+// newFork is the body of a fork.
+type newFork struct {
+	At      int64             `json:"at_seq,omitempty" minimum:"0" doc:"The seq of the last event that counts; 0: the last one there is."`
+	Effects string            `json:"effects,omitempty" enum:"ask,dry_run" doc:"What becomes of new effects: a person is asked before each, or none happens. ask when it is not said."`
+	Title   string            `json:"title,omitempty"`
+	ID      perdure.SessionID `json:"id,omitempty" doc:"The fork's own id, for callers that mint them. The same fork under the same id is one session."`
+}
+
+// importQuery is what an import is asked for with. Its body is what an export is.
+type importQuery struct {
+	TakeOver bool `query:"take_over" doc:"The copy which the export was made of is gone for ever: work that was under way is taken up as after a crash."`
+}
+
+func (a *API) archiveOperations() {
+	lines := map[string]*huma.MediaType{formLines: {Schema: &huma.Schema{
+		Type: huma.TypeString, Description: "JSON lines: a head, the rows, and an end with their counts and SHA-256. Confidential: it holds the session's secret.",
+	}}}
+	write(a, operation{
+		id: "fork-session", path: "/v1/sessions/{id}/fork", summary: "Start a session with what was said in another one, without doing anything again",
+		status: http.StatusCreated, errors: []int{http.StatusNotFound},
+	}, body[newFork]{example: newFork{At: 12, Effects: perdure.ForkDryRun}, optional: true}, a.forkSession)
+	read(a, operation{
+		id: "export-session", path: "/v1/sessions/{id}/export", summary: "Export a session with its subagents", errors: []int{http.StatusNotFound}, forms: lines,
+	}, a.exportSession)
+	writeAs(a, operation{
+		id: "import-session", path: importPath, summary: "Import a session that was exported", status: http.StatusCreated,
+		errors: []int{http.StatusTooManyRequests},
+	}, &huma.RequestBody{Required: true, Content: lines}, a.importSession)
+}
+
+func (a *API) forkSession(ctx context.Context, in *OfSession, body newFork) (*created, error) {
+	if body.At < 0 {
+		return nil, invalid("/at_seq", "the seq of an event, or 0 for the last one")
+	}
+	if body.ID == "" {
+		body.ID = newID[perdure.SessionID](ctx)
+	}
+	s, err := a.cfg.Engine.Fork(ctx, in.ID, engine.Fork{ID: body.ID, At: body.At, Effects: body.Effects, Title: body.Title})
+	return &created{Location: "/v1/sessions/" + string(s.ID), Body: s}, err
+}
+
+// exportSession answers with an archive, which is cut where it cannot go on: nobody takes it for whole.
+func (a *API) exportSession(ctx context.Context, in *struct {
+	OfSession
+	Accept string `header:"Accept" hidden:"true"`
+}) (*streamed, error) {
+	if negotiate(in.Accept, formLines) == "" {
+		return nil, notAcceptable(formLines)
+	}
+	return &streamed{Body: func(c huma.Context) {
+		out := &archiveAnswer{to: c}
+		err := a.cfg.Engine.Export(ctx, in.ID, out)
+		switch {
+		case err != nil && out.begun:
+			a.abort(ctx, err)
+		case err != nil:
+			p := problemOf(ctx, err)
+			a.told(ctx, p)
+			c.SetHeader("Content-Type", p.ContentType(""))
+			c.SetStatus(p.Status)
+			_ = writeJSON(c.BodyWriter(), p) // a client that is gone needs no answer
+		}
+	}}, nil
+}
+
+// archiveAnswer begins an answer with its first byte, so that an error before it can still be one.
+type archiveAnswer struct {
+	to    huma.Context
+	begun bool
+}
+
+// Write begins the answer, or goes on with it.
+func (w *archiveAnswer) Write(p []byte) (int, error) {
+	if !w.begun {
+		w.begun = true
+		w.to.SetHeader("Content-Type", formLines)
+		w.to.SetStatus(http.StatusOK)
+	}
+	return w.to.BodyWriter().Write(p)
+}
+
+func (a *API) importSession(ctx context.Context, in *importQuery) (*created, error) {
+	s, err := a.cfg.Engine.Import(ctx, bytes.NewReader(requestOf(ctx).body), engine.Import{TakeOver: in.TakeOver})
+	return &created{Location: "/v1/sessions/" + string(s.ID), Body: s}, err
+}

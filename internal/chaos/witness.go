@@ -1,0 +1,263 @@
+package chaos
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine"
+)
+
+// Witness remembers what clients were told while the server was disturbed: results, events, logs, and which words were
+// acknowledged. All of it must still be so at the end (I1). The zero value remembers nothing yet. It is safe for
+// concurrent use.
+type Witness struct {
+	mu      sync.Mutex // guards what follows
+	tasks   map[perdure.TaskID]string
+	calls   map[perdure.CallKey]string
+	events  map[perdure.SessionID]map[int64][sha256.Size]byte
+	logs    map[perdure.TaskID][]byte
+	said    map[perdure.SessionID][]string
+	faults  []Violation
+	answers int
+}
+
+// Answers is how many answers it was given.
+func (w *Witness) Answers() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.answers
+}
+
+// Said notes that a server acknowledged words.
+func (w *Witness) Said(id perdure.SessionID, text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	put(&w.said, id, append(w.said[id], text))
+	w.answers++
+}
+
+// Tasks notes the tasks that have ended.
+func (w *Witness) Tasks(tasks []perdure.Task) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.answers++
+	for _, task := range tasks {
+		if !task.State.Terminal() {
+			continue
+		}
+		told := endOf(task)
+		if before, known := w.tasks[task.ID]; known && before != told {
+			w.faults = append(w.faults, Violation{"I1", task.Session, fmt.Sprintf("task %s was told as %s, and then as %s", task.ID, before, told)})
+		}
+		put(&w.tasks, task.ID, told)
+	}
+}
+
+// Calls notes the calls that were settled.
+func (w *Witness) Calls(calls []perdure.Call) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.answers++
+	for _, call := range calls {
+		if call.State != perdure.CallRunning {
+			put(&w.calls, call.Key, endOfCall(call))
+		}
+	}
+}
+
+// Events notes events that were read, and that each is the same whenever it is read (I6).
+func (w *Witness) Events(id perdure.SessionID, events []perdure.Event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.answers++
+	seen := w.events[id]
+	if seen == nil {
+		seen = map[int64][sha256.Size]byte{}
+		put(&w.events, id, seen)
+	}
+	for _, event := range events {
+		sum := sumOf(event)
+		if before, known := seen[event.Seq]; known && before != sum {
+			w.faults = append(w.faults, Violation{"I6", id, fmt.Sprintf("event %d was read with other bytes before", event.Seq)})
+		}
+		seen[event.Seq] = sum
+	}
+}
+
+// Log notes the beginning of a task's output.
+func (w *Witness) Log(id perdure.TaskID, bytes []byte) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.answers++
+	if len(bytes) > len(w.logs[id]) {
+		put(&w.logs, id, slices.Clone(bytes))
+	}
+}
+
+// Gone notes that something is not there that a server had acknowledged.
+func (w *Witness) Gone(id perdure.SessionID, what string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.faults = append(w.faults, Violation{"I1", id, what})
+}
+
+// Aftermath is what a run left behind, as the server tells it at the end.
+type Aftermath struct {
+	Journals []Journal
+	Calls    []perdure.Call
+	Tasks    []perdure.Task
+}
+
+// ReadAftermath reads it all.
+func ReadAftermath(ctx context.Context, eng engine.Engine) (Aftermath, error) {
+	var a Aftermath
+	sessions, err := eng.Sessions(ctx, 0)
+	if err != nil {
+		return a, fmt.Errorf("list sessions: %w", err)
+	}
+	for _, s := range sessions {
+		events, err := eng.Events(ctx, s.ID, 0, 0)
+		if err != nil {
+			return a, fmt.Errorf("read the journal of %s: %w", s.ID, err)
+		}
+		a.Journals = append(a.Journals, Journal{Session: s.ID, Events: events})
+		calls, err := eng.Calls(ctx, s.ID)
+		if err != nil {
+			return a, fmt.Errorf("list the calls of %s: %w", s.ID, err)
+		}
+		a.Calls = append(a.Calls, calls...)
+	}
+	a.Tasks, err = eng.Tasks(ctx, "")
+	if err != nil {
+		return a, fmt.Errorf("list tasks: %w", err)
+	}
+	return a, nil
+}
+
+// Contradictions compares what clients were told with what there is at the end. log reads a task's output from its
+// beginning, at most max bytes.
+func (w *Witness) Contradictions(a Aftermath, log func(id perdure.TaskID, max int) ([]byte, error)) []Violation {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	broken := slices.Clone(w.faults)
+	broken = append(broken, w.lostEnds(a)...)
+	for _, journal := range a.Journals {
+		broken = append(broken, w.lostEvents(journal)...)
+	}
+	for id := range w.said {
+		if !slices.ContainsFunc(a.Journals, func(j Journal) bool { return j.Session == id }) {
+			broken = append(broken, Violation{"I1", id, "the session was acknowledged and is gone"})
+		}
+	}
+	for id, told := range w.logs {
+		now, err := log(id, len(told))
+		if err != nil || string(now) != string(told) {
+			broken = append(broken, Violation{Invariant: "I1", Text: fmt.Sprintf("the log of task %s reads otherwise than before: %v", id, err)})
+		}
+	}
+	return sorted(broken)
+}
+
+// lostEnds finds the results that are gone or different.
+func (w *Witness) lostEnds(a Aftermath) (broken []Violation) {
+	tasks := map[perdure.TaskID]string{}
+	for _, task := range a.Tasks {
+		tasks[task.ID] = endOf(task)
+	}
+	for id, told := range w.tasks {
+		if tasks[id] != told {
+			broken = append(broken, Violation{Invariant: "I1", Text: fmt.Sprintf("task %s was told as %s, and is %s", id, told, tasks[id])})
+		}
+	}
+	calls := map[perdure.CallKey]string{}
+	for _, call := range a.Calls {
+		calls[call.Key] = endOfCall(call)
+	}
+	for key, told := range w.calls {
+		if calls[key] != told {
+			broken = append(broken, Violation{"I1", key.Session, fmt.Sprintf("call %s was told as %s, and is %s", key.Call, told, calls[key])})
+		}
+	}
+	return broken
+}
+
+// lostEvents finds the events and words of a session that are gone or different.
+func (w *Witness) lostEvents(j Journal) (broken []Violation) {
+	now := map[int64][sha256.Size]byte{}
+	var words strings.Builder
+	for _, event := range j.Events {
+		now[event.Seq] = sumOf(event)
+		if f, ok := event.Fact.(perdure.MessageReceived); ok {
+			words.WriteString(f.Message.Text() + "\n")
+		}
+	}
+	for seq, told := range w.events[j.Session] {
+		if now[seq] != told {
+			broken = append(broken, Violation{"I1", j.Session, fmt.Sprintf("event %d is gone, or reads otherwise than before", seq)})
+		}
+	}
+	heard := words.String()
+	for _, text := range w.said[j.Session] {
+		if n := strings.Count(heard, text+"\n"); n != 1 {
+			broken = append(broken, Violation{"I1", j.Session, fmt.Sprintf("the message %q was acknowledged and stands %d times in the journal", text, n)})
+		}
+	}
+	return broken
+}
+
+// endOf is what of an ended task may never change.
+func endOf(t perdure.Task) string {
+	text, err := json.Marshal([]any{t.State, t.Summary, t.Result, t.ResultPath, t.Artifacts, t.Error, t.Executions, t.FinishedAt})
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
+
+// endOfCall is what of a settled call may never change.
+func endOfCall(c perdure.Call) string {
+	text, err := json.Marshal([]any{c.State, c.Result, c.Executions, c.SettledAt})
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
+
+func sumOf(e perdure.Event) [sha256.Size]byte {
+	text, err := perdure.EncodeEvent(e)
+	if err != nil {
+		text = []byte(err.Error())
+	}
+	return sha256.Sum256(text)
+}
+
+// put sets an entry of a map that may not be there yet.
+func put[K comparable, V any](m *map[K]V, key K, value V) {
+	if *m == nil {
+		*m = map[K]V{}
+	}
+	(*m)[key] = value
+}
+
+// ReadLog reads the output of a task from its beginning, at most max bytes of it.
+func ReadLog(ctx context.Context, eng engine.Engine, id perdure.TaskID, max int) ([]byte, error) {
+	var all []byte
+	for len(all) < max {
+		log, err := eng.TaskLog(ctx, id, int64(len(all)), max-len(all))
+		if err != nil {
+			return all, fmt.Errorf("read the log of %s: %w", id, err)
+		}
+		piece := bytesOf(log)
+		if len(piece) == 0 {
+			break
+		}
+		all = append(all, piece...)
+	}
+	return all, nil
+}

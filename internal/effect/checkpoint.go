@@ -1,0 +1,264 @@
+package effect
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/model"
+	"github.com/perdure/perdure/store"
+)
+
+// When the text of a message that streams is stored (TN19): what a crash loses is at most that.
+const (
+	checkpointBytes = 4 << 10
+	checkpointTime  = time.Second
+)
+
+// Guard looks at the text of an answer while it comes (TN9). A guard that trips ends the answer: nobody is shown more of
+// it, replacement stands in its place, and what it said is stored nowhere. It is called by many at once, again and again
+// with all the text so far, and must answer quickly. One that panics fails the step, and shows nothing more either.
+type Guard struct {
+	Name  string // stands in the event
+	Check func(text string) (replacement string, tripped bool)
+}
+
+// trip is the error of a stream that a guard ended. It tells nothing of the text.
+type trip struct{ guard, replacement string }
+
+func (t *trip) Error() string { return "the guard " + t.guard + " tripped" }
+
+// checked runs the guards on a text. The error is a trip, of the first that tripped.
+func (e *Effects) checked(text string) error {
+	if text == "" {
+		return nil
+	}
+	for _, g := range e.cfg.Guards {
+		if replacement, tripped := g.Check(text); tripped {
+			return &trip{guard: g.Name, replacement: replacement}
+		}
+	}
+	return nil
+}
+
+// checkpoint keeps the text so far of a message that streams, outside the turn's commits. A store that does not take it
+// is logged: the answer goes on without.
+type checkpoint struct {
+	put   func(text string) error
+	lost  func(err error)
+	bytes int           // of new text, then it is stored
+	after time.Duration // since the first new text, likewise
+
+	mu      sync.Mutex // guards what follows; held while the store writes, so that nothing is written after end
+	text    strings.Builder
+	fresh   int // bytes of text that are not stored
+	timer   *time.Timer
+	written bool // the store may have one
+	ended   bool
+}
+
+// checkpointOf returns the checkpoint of the message that a question is for; it begins with the text that was kept.
+func (e *Effects) checkpointOf(q Question, kept kept) *checkpoint {
+	p := store.Partial{Session: q.Session.ID, Message: q.Command.Message}
+	c := &checkpoint{bytes: e.cfg.CheckpointBytes, after: e.cfg.CheckpointTime, written: kept.found}
+	c.text.WriteString(kept.text)
+	c.put = func(text string) error {
+		p.Text = text
+		// Not ctx: a write that was left alone could come after the commit that removes it.
+		return e.work.InTx(context.Background(), func(tx store.Tx) error {
+			if _, err := tx.LockSession(p.Session, q.Epoch); err != nil { // the next driver has a newer one
+				return err
+			}
+			return tx.PutPartial(p)
+		})
+	}
+	c.lost = func(err error) {
+		e.cfg.Log.Warn("the text so far of an answer was not kept", "session", p.Session, "message", p.Message, "error", err)
+	}
+	return c
+}
+
+// add takes new text.
+func (c *checkpoint) add(text string) {
+	if text == "" {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.text.WriteString(text)
+	c.fresh += len(text)
+	switch {
+	case c.fresh >= c.bytes:
+		c.save()
+	case c.timer == nil:
+		c.timer = time.AfterFunc(c.after, c.due)
+	}
+}
+
+// due stores what is old enough.
+func (c *checkpoint) due() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.save()
+}
+
+// save is called with mu held.
+func (c *checkpoint) save() {
+	if c.timer != nil {
+		c.timer.Stop()
+		c.timer = nil
+	}
+	if c.ended || c.fresh == 0 || strings.TrimSpace(c.text.String()) == "" {
+		return
+	}
+	c.fresh, c.written = 0, true
+	if err := c.put(c.text.String()); err != nil {
+		c.lost(err)
+		c.ended = errors.Is(err, perdure.Lost)
+	}
+}
+
+// end stops the writing, and reports whether the store may have a checkpoint.
+func (c *checkpoint) end() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended = true
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+	return c.written
+}
+
+// kept is what the store has of an open message.
+type kept struct {
+	text  string // not blank; empty: nothing
+	found bool   // there is a checkpoint to be removed
+}
+
+// kept reads the checkpoint of the message that a question is for, where there can be one, as often as it takes: without
+// it the model is not asked, since its text would come twice (TN20). Not ok: the runtime stops.
+func (e *Effects) kept(ctx context.Context, q Question) (k kept, ok bool) {
+	if !q.TakenUp && q.Command.Attempt <= 1 {
+		return k, true // the message was opened here, and nobody was asked
+	}
+	for n := 1; ; n++ {
+		var p store.Partial
+		err := e.cfg.Store.View(context.WithoutCancel(ctx), func(r store.Reader) (err error) {
+			p, err = r.Partial(q.Session.ID, q.Command.Message)
+			return err
+		})
+		if err == nil || errors.Is(err, perdure.NotFound) {
+			if k.found = err == nil; strings.TrimSpace(p.Text) != "" {
+				k.text = p.Text
+			}
+			return k, true
+		}
+		e.cfg.Log.Warn("the text so far of an answer cannot be read", "session", q.Session.ID, "message", q.Command.Message, "error", err)
+		if !wait(ctx, perdure.RetryDelay(min(n, 5), 0, string(q.Command.Exec))/10) {
+			// Stopped by a person: the turn ends, with or without the text.
+			return k, perdure.CauseOf(ctx) == perdure.CauseInterrupt
+		}
+	}
+}
+
+// prefix is the text as a model goes on from it. Providers refuse white space at its end.
+func (k kept) prefix() string { return strings.TrimRightFunc(k.text, unicode.IsSpace) }
+
+// answer is the text as an answer that broke off.
+func (k kept) answer() model.Answer {
+	message := perdure.Message{Role: perdure.RoleAgent, Interrupted: true}
+	if k.text != "" {
+		message.Parts = []perdure.Part{{Type: perdure.PartText, Text: k.text}}
+	}
+	return model.Answer{Message: message}
+}
+
+// recovery is what becomes of an answer that broke off with text: what its agent's policy says, where that is possible.
+// again is whether the model may be asked once more for the same message.
+func (e *Effects) recovery(q Question, again bool) perdure.RecoveryMode {
+	policy := q.Session.Agent.Recovery
+	switch {
+	case !again || policy == perdure.RecoverFinalize:
+		return perdure.RecoverFinalize
+	case policy == perdure.RecoverRestart:
+		return perdure.RecoverRestart
+	}
+	if m, ok := e.cfg.Model.(model.Prefixer); ok && m.ContinuesFrom(q.Session.Turn.Model) {
+		return perdure.RecoverContinue
+	}
+	return perdure.RecoverFinalize
+}
+
+// mayAsk reports whether attempts for the message are left.
+func (e *Effects) mayAsk(c perdure.CallModel) bool {
+	attempts := e.cfg.ModelAttempts
+	if attempts <= 0 {
+		attempts = perdure.DefaultModelAttempts
+	}
+	return c.Attempt < attempts
+}
+
+// brokeOff makes the outcome of an attempt that ended with text and without an end (TN20). bill is what it cost, if
+// somebody was asked.
+func (e *Effects) brokeOff(q Question, failure perdure.ReasonCompleted, bill []perdure.Fact, a reply) Outcome {
+	s, c, text := q.Session, q.Command, a.Message.Text()
+	failure.TextPreview = preview(text)
+	failure.Discarded += len(a.Message.Calls()) // whole ones too: their message never was
+	recovered := perdure.ReasonRecovered{MessageID: c.Message, Mode: e.recovery(q, failure.Retryable && e.mayAsk(c)), KeptLen: len(text)}
+	notice := recovered
+	notice.Mode, notice.Message = perdure.RecoverFinalize, cutOffNotice()
+	final := Outcome{Drop: a.dropped(c), Events: e.events(s, c, append(append([]perdure.Fact{keptText(c.Message, a.Answer)}, bill...), notice, failure)...)}
+	switch recovered.Mode {
+	case perdure.RecoverContinue:
+		return Outcome{
+			Keep:      &store.Partial{Session: s.ID, Message: c.Message, Text: text},
+			Events:    e.events(s, c, append(append([]perdure.Fact{}, bill...), recovered, failure)...),
+			Otherwise: &final,
+		}
+	case perdure.RecoverRestart: // the same message begins again, so whoever saw its text must forget it
+		recovered.KeptLen, failure.TextPreview = 0, ""
+		replaced := perdure.OutputReplaced{MessageID: c.Message, ReasonCode: perdure.ReplacedByRestart}
+		return Outcome{
+			Drop:      a.dropped(c),
+			Events:    e.events(s, c, append(append([]perdure.Fact{replaced}, bill...), recovered, failure)...),
+			Otherwise: &final,
+		}
+	}
+	return final
+}
+
+// withheld makes the outcome of an answer that a guard ended: its replacement is the whole of it (TN9).
+func (e *Effects) withheld(q Question, t *trip, a reply) Outcome {
+	message := perdure.Message{ID: q.Command.Message, Role: perdure.RoleAgent, Model: a.Model, At: time.Now().UTC().Truncate(time.Microsecond)}
+	if t.replacement != "" {
+		message.Parts = []perdure.Part{{Type: perdure.PartText, Text: t.replacement}}
+	}
+	return Outcome{Drop: a.dropped(q.Command), Events: e.events(q.Session, q.Command,
+		perdure.OutputReplaced{MessageID: q.Command.Message, Guardrail: t.guard, ReasonCode: perdure.ReplacedByGuard, Replacement: t.replacement},
+		perdure.OutputCompleted{Message: message, Usage: a.Usage, FinishReason: perdure.ReplacedByGuard},
+		perdure.Generation{Model: a.Model, Usage: a.Usage, DurationMS: a.took.Milliseconds(), FinishReason: perdure.ReplacedByGuard},
+		perdure.ReasonCompleted{
+			ExecID: q.Command.Exec, Success: true, TextPreview: preview(t.replacement), DurationMS: a.took.Milliseconds(),
+			Discarded: a.Discarded + len(a.Message.Calls()),
+		})}
+}
+
+// keep writes and removes checkpoints with the commit of an outcome, and returns what of the outcome counts.
+func (s *step) keep(o Outcome) (Outcome, error) {
+	if turn := s.session.Turn; o.Otherwise != nil && turn != nil && turn.Interrupt != nil {
+		o = *o.Otherwise
+	}
+	if o.Keep != nil {
+		if err := s.tx.PutPartial(*o.Keep); err != nil {
+			return o, err
+		}
+	}
+	if o.Drop != "" {
+		return o, s.tx.DropPartial(s.d.ID, o.Drop)
+	}
+	return o, nil
+}

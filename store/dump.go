@@ -1,0 +1,158 @@
+package store
+
+import (
+	"encoding/json"
+	"fmt"
+	"path"
+
+	"github.com/perdure/perdure"
+)
+
+// SessionDump is everything that belongs to one session, as it stands: what its next store needs to go on as this one
+// would. The snapshot is left out, since it is a cache. All of it is in memory at once, the contents of files and logs
+// included. It holds the session's secret, from which ids derive (N4), and the tokens of its claims: it is confidential.
+type SessionDump struct {
+	Session    Session
+	Events     []json.RawMessage     // as they are stored; seq n stands at n-1
+	Calls      []perdure.Call        // in the order of their claims
+	Tasks      []perdure.Task        // in the order of their creation
+	Messages   []perdure.TaskMessage // of the tasks; of one task in the order they were added
+	Logs       []TaskChunk           // of the tasks; of one task by offset
+	Deliveries []Delivery            // claimed or not, in the order they were added
+	Approvals  []perdure.Approval    // in the order in which they were requested
+	Spawns     []Spawn               // handles of its subagents, in the order of their claims
+	Partials   []Partial             // by message
+	Files      []File                // with their contents, by path
+}
+
+// TaskChunk is a piece of the output of a task.
+type TaskChunk struct {
+	Task perdure.TaskID
+	LogChunk
+}
+
+// DumpReader reads sessions whole.
+type DumpReader interface {
+	// Dump returns everything that belongs to a session. NotFound: no such session.
+	Dump(id perdure.SessionID) (SessionDump, error)
+}
+
+// DumpWriter writes sessions whole.
+type DumpWriter interface {
+	// Restore writes a session exactly as it was dumped: seqs, ids, epoch, tokens and moments are those of d. Dump
+	// then gives an equal value; rows of other sessions stand before those of d wherever there is an order among them.
+	// Invalid: what Check says. Conflict: the session, or the id of an event, a task, a task's message, an
+	// approval or a spawn handle, is there already. After an error the transaction must not be committed.
+	Restore(d SessionDump) error
+}
+
+// Check says whether d is whole and of one session. Invalid: what is wrong with it.
+func (d SessionDump) Check() error {
+	for _, check := range []func() error{d.checkJournal, d.checkCalls, d.checkTasks, d.checkSpawns, d.checkLogs, d.checkFiles} {
+		if err := check(); err != nil {
+			return fmt.Errorf("session %s: %w", d.Session.ID, err)
+		}
+	}
+	return nil
+}
+
+func (d SessionDump) checkJournal() error {
+	s := d.Session
+	if s.ID == "" || s.LastSeq != int64(len(d.Events)) || s.TakenSeq < 0 || s.TakenSeq > s.LastSeq || s.Epoch < 0 || s.TakeUps < 0 {
+		return fmt.Errorf("%w row: seq %d of %d events, seen up to %d, epoch %d", perdure.Invalid, s.LastSeq, len(d.Events), s.TakenSeq, s.Epoch)
+	}
+	for i, body := range d.Events {
+		e, err := perdure.DecodeEvent(body)
+		if err != nil {
+			return fmt.Errorf("event %d: %w", i+1, err)
+		}
+		if e.Seq != int64(i+1) || e.Session != s.ID || e.ID == "" {
+			return fmt.Errorf("%w event %d: it says that it is %q, %d of %s", perdure.Invalid, i+1, e.ID, e.Seq, e.Session)
+		}
+	}
+	return nil
+}
+
+func (d SessionDump) checkCalls() error {
+	for _, c := range d.Calls {
+		known := c.State == perdure.CallRunning || c.State == perdure.CallSettled || c.State == perdure.CallUnknown
+		if c.Key.Session != d.Session.ID || !known {
+			return fmt.Errorf("%w call %s in state %q", perdure.Invalid, c.Key, c.State)
+		}
+	}
+	for _, a := range d.Approvals {
+		if a.Session != d.Session.ID || a.ID == "" || !a.State.Valid() {
+			return fmt.Errorf("%w approval %s of %s in state %q", perdure.Invalid, a.ID, a.Session, a.State)
+		}
+	}
+	return nil
+}
+
+func (d SessionDump) checkTasks() error {
+	tasks := map[perdure.TaskID]bool{}
+	for _, t := range d.Tasks {
+		if t.Session != d.Session.ID || t.ID == "" || !t.State.Valid() {
+			return fmt.Errorf("%w task %s of %s in state %q", perdure.Invalid, t.ID, t.Session, t.State)
+		}
+		tasks[t.ID] = true
+	}
+	for _, m := range d.Messages {
+		if !tasks[m.Task] || m.ID == "" {
+			return fmt.Errorf("%w message %s: it has no task %s", perdure.Invalid, m.ID, m.Task)
+		}
+	}
+	for _, v := range d.Deliveries {
+		if v.Session != d.Session.ID || v.Task == "" || !v.State.Terminal() {
+			return fmt.Errorf("%w delivery of task %s of %s in state %q", perdure.Invalid, v.Task, v.Session, v.State)
+		}
+	}
+	return nil
+}
+
+func (d SessionDump) checkSpawns() error {
+	for _, s := range d.Spawns {
+		running := s.State != SpawnRunning || s.Child != ""
+		if s.Key.Session != d.Session.ID || !s.State.Valid() || s.Token == "" || !running || (s.State == SpawnSettled) != s.Status.Terminal() {
+			return fmt.Errorf("%w spawn handle %s in state %q, status %q", perdure.Invalid, s.Key, s.State, s.Status)
+		}
+	}
+	last := perdure.MessageID("")
+	for _, p := range d.Partials {
+		if p.Session != d.Session.ID || p.Message <= last {
+			return fmt.Errorf("%w checkpoint of message %q of %s", perdure.Invalid, p.Message, p.Session)
+		}
+		last = p.Message
+	}
+	return nil
+}
+
+func (d SessionDump) checkLogs() error {
+	ends := map[perdure.TaskID]int64{}
+	for _, t := range d.Tasks {
+		ends[t.ID] = 0
+	}
+	for _, c := range d.Logs {
+		end, known := ends[c.Task]
+		if !known || c.Offset != end || len(c.Bytes) == 0 || len(c.Bytes) > MaxLogChunkBytes {
+			return fmt.Errorf("%w log of task %s: %d bytes at %d, want more at %d", perdure.Invalid, c.Task, len(c.Bytes), c.Offset, end)
+		}
+		ends[c.Task] = end + int64(len(c.Bytes))
+	}
+	return nil
+}
+
+func (d SessionDump) checkFiles() error {
+	folders, last := map[string]bool{"/": true}, "/"
+	for _, f := range d.Files {
+		switch {
+		case !path.IsAbs(f.Path) || path.Clean(f.Path) != f.Path || f.Path <= last:
+			return fmt.Errorf("%w file %q: its path is not normalised, or out of order", perdure.Invalid, f.Path)
+		case !folders[path.Dir(f.Path)]:
+			return fmt.Errorf("%w file %q: it stands in no directory", perdure.Invalid, f.Path)
+		case f.SizeBytes != int64(len(f.Content)) || f.Directory && f.SizeBytes > 0:
+			return fmt.Errorf("%w file %q: %d bytes, and it says %d", perdure.Invalid, f.Path, len(f.Content), f.SizeBytes)
+		}
+		folders[f.Path], last = f.Directory, f.Path
+	}
+	return nil
+}

@@ -1,0 +1,34 @@
+package memory
+
+import (
+	"fmt"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/store"
+)
+
+// Partial returns the checkpoint of a message.
+func (v *view) Partial(session perdure.SessionID, message perdure.MessageID) (store.Partial, error) {
+	p, ok := v.partials.get(partialKey(session, message))
+	if !ok {
+		return store.Partial{}, fmt.Errorf("partial %s of session %s: %w", message, session, perdure.NotFound)
+	}
+	return p, nil
+}
+
+// PutPartial adds a checkpoint or overwrites it.
+func (t *tx) PutPartial(p store.Partial) error {
+	p.At = t.now
+	t.partials = t.partials.put(partialKey(p.Session, p.Message), p)
+	return nil
+}
+
+// DropPartial removes a checkpoint.
+func (t *tx) DropPartial(session perdure.SessionID, message perdure.MessageID) error {
+	t.partials = t.partials.remove(partialKey(session, message))
+	return nil
+}
+
+func partialKey(session perdure.SessionID, message perdure.MessageID) string {
+	return requestKey(string(session), string(message))
+}

@@ -1,0 +1,52 @@
+package sqlstore
+
+import (
+	"fmt"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/store"
+)
+
+// The statements of checkpoints.
+const (
+	putPartial = `INSERT INTO partial (session_id, message_id, body, at_us) VALUES ($1, $2, $3, $4)
+		ON CONFLICT (session_id, message_id) DO UPDATE SET body = excluded.body, at_us = excluded.at_us`
+	selectPartial = `SELECT session_id, message_id, body, at_us FROM partial WHERE session_id = $1 AND message_id = $2`
+	dropPartial   = `DELETE FROM partial WHERE session_id = $1 AND message_id = $2`
+)
+
+// Partial returns the checkpoint of a message.
+func (tx *Tx) Partial(session perdure.SessionID, message perdure.MessageID) (store.Partial, error) {
+	p, err := one(tx, scanPartial, selectPartial, session, message)
+	if err != nil {
+		return store.Partial{}, fmt.Errorf("partial %s of session %s: %w", message, session, err)
+	}
+	return p, nil
+}
+
+// PutPartial adds a checkpoint or overwrites it.
+func (tx *Tx) PutPartial(p store.Partial) error {
+	if _, err := tx.exec(putPartial, p.Session, p.Message, bytesOf(p.Text), micros(tx.Now())); err != nil {
+		return fmt.Errorf("put partial %s of session %s: %w", p.Message, p.Session, err)
+	}
+	return nil
+}
+
+// DropPartial removes a checkpoint.
+func (tx *Tx) DropPartial(session perdure.SessionID, message perdure.MessageID) error {
+	if _, err := tx.exec(dropPartial, session, message); err != nil {
+		return fmt.Errorf("drop partial %s of session %s: %w", message, session, err)
+	}
+	return nil
+}
+
+func scanPartial(r row) (store.Partial, error) {
+	var p store.Partial
+	var text []byte
+	var at int64
+	if err := r.Scan(&p.Session, &p.Message, &text, &at); err != nil {
+		return store.Partial{}, err
+	}
+	p.Text, p.At = string(text), moment(at)
+	return p, nil
+}

@@ -1,0 +1,195 @@
+package sqlstore
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/store"
+)
+
+const (
+	spawnColumns = `session_id, call_id, root_id, depth, task_id, child_id, name, prompt, result_schema, token, state, repairs,
+	status, result, created_us, settled_us`
+
+	spawnCount = `SELECT COALESCE(SUM(CASE WHEN state <> 'settled' THEN 1 ELSE 0 END), 0), COUNT(*) FROM spawn`
+)
+
+// The statements of spawn handles. The token and the state that may be left are always part of the WHERE: the row
+// that is not changed is the answer (SA3).
+const (
+	insertSpawn = `INSERT INTO spawn (` + spawnColumns + `, position)
+		VALUES ($1, $2, $3, $4, $5, '', $6, $7, $8, $9, 'pending', 0, '', $10, $11, 0,
+			(SELECT COALESCE(MAX(position), 0) + 1 FROM spawn))
+		ON CONFLICT (session_id, call_id) DO NOTHING`
+	selectSpawn   = `SELECT ` + spawnColumns + ` FROM spawn WHERE session_id = $1 AND call_id = $2`
+	selectSpawnOf = `SELECT ` + spawnColumns + ` FROM spawn WHERE child_id = $1 AND child_id <> ''`
+	listSpawns    = `SELECT ` + spawnColumns + ` FROM spawn ORDER BY position`
+	listOwnSpawns = `SELECT ` + spawnColumns + ` FROM spawn WHERE root_id = $1 ORDER BY position`
+	countOwn      = spawnCount + ` WHERE root_id = $1`
+	registerChild = `UPDATE spawn SET state = 'running', child_id = $4
+		WHERE session_id = $1 AND call_id = $2 AND token = $3 AND state = 'pending'
+		AND NOT EXISTS (SELECT 1 FROM spawn AS other WHERE other.child_id = $4 AND other.child_id <> '')`
+	repairSpawn = `UPDATE spawn SET repairs = repairs + 1
+		WHERE session_id = $1 AND call_id = $2 AND token = $3 AND state = 'running' RETURNING repairs`
+	settleSpawn = `UPDATE spawn SET state = 'settled', status = $4, result = $5, settled_us = $6
+		WHERE session_id = $1 AND call_id = $2 AND token = $3 AND state <> 'settled'`
+)
+
+// Spawn returns the handle of a call.
+func (tx *Tx) Spawn(key perdure.CallKey) (store.Spawn, error) {
+	s, err := one(tx, scanSpawn, selectSpawn, key.Session, bytesOf(key.Call))
+	if err != nil {
+		return store.Spawn{}, fmt.Errorf("spawn %s: %w", key, err)
+	}
+	return s, nil
+}
+
+// SpawnOf returns the handle under which a child is registered.
+func (tx *Tx) SpawnOf(child perdure.SessionID) (store.Spawn, error) {
+	s, err := one(tx, scanSpawn, selectSpawnOf, child)
+	if err != nil {
+		return store.Spawn{}, fmt.Errorf("spawn of child %s: %w", child, err)
+	}
+	return s, nil
+}
+
+// Spawns lists the handles of a tree in the order of their claims.
+func (tx *Tx) Spawns(root perdure.SessionID) ([]store.Spawn, error) {
+	query, args := listOwnSpawns, []any{root}
+	if root == "" {
+		query, args = listSpawns, nil
+	}
+	found, err := list(tx, scanSpawn, query, args...)
+	if err != nil {
+		return nil, fmt.Errorf("list spawns: %w", err)
+	}
+	return found, nil
+}
+
+// CountSpawns counts the handles of a tree. An index has all that it reads.
+func (tx *Tx) CountSpawns(root perdure.SessionID) (store.SpawnCount, error) {
+	query, args := countOwn, []any{root}
+	if root == "" {
+		query, args = spawnCount, nil
+	}
+	count, err := one(tx, scanSpawnCount, query, args...)
+	if err != nil {
+		return store.SpawnCount{}, fmt.Errorf("count spawns: %w", err)
+	}
+	return count, nil
+}
+
+// ClaimSpawn inserts the handle, or locks and judges the one that is there.
+func (tx *Tx) ClaimSpawn(s store.Spawn) (store.SpawnOutcome, store.Spawn, error) {
+	if s.Token == "" {
+		return "", store.Spawn{}, fmt.Errorf("claim spawn %s: %w: it has no token", s.Key, perdure.Invalid)
+	}
+	n, err := tx.exec(insertSpawn, s.Key.Session, bytesOf(s.Key.Call), s.Root, s.Depth, s.Task, bytesOf(s.Name), bytesOf(s.Prompt),
+		bytesOf(s.Schema), s.Token, bytesOf(""), micros(tx.Now()))
+	var found store.Spawn
+	if err == nil {
+		found, err = one(tx, scanSpawn, selectSpawn+tx.dialect.RowLock, s.Key.Session, bytesOf(s.Key.Call))
+	}
+	if err != nil {
+		return "", store.Spawn{}, fmt.Errorf("claim spawn %s: %w", s.Key, err)
+	}
+	if n == 1 {
+		return store.SpawnClaimed, found, nil
+	}
+	return found.Judge(s.Token), found, nil
+}
+
+// RegisterChild makes a pending handle running.
+func (tx *Tx) RegisterChild(key perdure.CallKey, token perdure.Token, child perdure.SessionID) error {
+	if child == "" {
+		return fmt.Errorf("register child of spawn %s: %w: there is no child", key, perdure.Invalid)
+	}
+	n, err := tx.exec(registerChild, key.Session, bytesOf(key.Call), token, child)
+	if err == nil && n == 0 {
+		err = tx.registeredBefore(key, token, child)
+	}
+	if err != nil {
+		return fmt.Errorf("register child %s of spawn %s: %w", child, key, err)
+	}
+	return nil
+}
+
+// registeredBefore answers a registration that changed no row: nil when the same one stands there already.
+func (tx *Tx) registeredBefore(key perdure.CallKey, token perdure.Token, child perdure.SessionID) error {
+	s, err := tx.Spawn(key)
+	switch {
+	case err != nil && !missing(err):
+		return err
+	case err == nil && s.Token == token && s.State == store.SpawnRunning && s.Child == child:
+		return nil
+	case err == nil && s.Token == token && s.State == store.SpawnPending:
+		return fmt.Errorf("%w: it is the child of another one", perdure.Conflict)
+	}
+	return fmt.Errorf("%w: it is not pending under that token any more", perdure.Lost)
+}
+
+// RepairSpawn counts an answer that did not match.
+func (tx *Tx) RepairSpawn(key perdure.CallKey, token perdure.Token) (int, error) {
+	n, err := one(tx, number, repairSpawn, key.Session, bytesOf(key.Call), token)
+	if missing(err) {
+		err = fmt.Errorf("%w: it is not running under that token any more", perdure.Lost)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("repair spawn %s: %w", key, err)
+	}
+	return int(n), nil
+}
+
+// SettleSpawn records how the child ended.
+func (tx *Tx) SettleSpawn(key perdure.CallKey, token perdure.Token, status perdure.TaskState, result json.RawMessage) error {
+	if !status.Terminal() {
+		return fmt.Errorf("settle spawn %s: %w status %q", key, perdure.Invalid, status)
+	}
+	n, err := tx.exec(settleSpawn, key.Session, bytesOf(key.Call), token, status, bytesOf(result), micros(tx.Now()))
+	if err == nil && n == 0 {
+		var s store.Spawn
+		s, err = tx.Spawn(key)
+		same := s.Token == token && s.Status == status && bytes.Equal(s.Result, result)
+		if missing(err) || err == nil && !same {
+			err = fmt.Errorf("%w: it is not open under that token any more", perdure.Lost)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("settle spawn %s: %w", key, err)
+	}
+	return nil
+}
+
+func scanSpawnCount(r row) (c store.SpawnCount, err error) {
+	err = r.Scan(&c.Live, &c.Total)
+	return c, err
+}
+
+// scanSpawn reads a handle. One whose state cannot be read is an error that names the row, never a default.
+func scanSpawn(r row) (store.Spawn, error) {
+	var s store.Spawn
+	var call, name, prompt, schema, result []byte
+	var created, settled int64
+	err := r.Scan(&s.Key.Session, &call, &s.Root, &s.Depth, &s.Task, &s.Child, &name, &prompt, &schema, &s.Token, &s.State, &s.Repairs,
+		&s.Status, &result, &created, &settled)
+	if err != nil {
+		return store.Spawn{}, err
+	}
+	s.Key.Call, s.Name, s.Prompt = perdure.CallID(call), string(name), string(prompt)
+	if !s.State.Valid() {
+		return store.Spawn{}, fmt.Errorf("spawn %s: its stored state %q cannot be read", s.Key, s.State)
+	}
+	if (s.State == store.SpawnSettled) != s.Status.Terminal() {
+		return store.Spawn{}, fmt.Errorf("spawn %s: its stored status %q cannot be read, it is %s", s.Key, s.Status, s.State)
+	}
+	if len(schema) > 0 {
+		s.Schema = schema
+	}
+	if len(result) > 0 {
+		s.Result = result
+	}
+	s.CreatedAt, s.SettledAt = moment(created), moment(settled)
+	return s, nil
+}

@@ -1,0 +1,152 @@
+// Package subagent is the set of tools by which a model works with other agents: spawn_subagent gives a piece of work to
+// one, and message_parent is a subagent's word to whoever gave it.
+//
+// It may import the root and tool. The one thing to know: a subagent is a session of its own, so it outlives the call that
+// started it; the call only waits.
+package subagent
+
+import (
+	"context"
+	_ "embed" // the texts that the model reads
+	"encoding/json"
+	"errors"
+	"strings"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/tool"
+)
+
+const (
+	spawnName   = "spawn_subagent"
+	messageName = "message_parent"
+)
+
+//go:embed spawn_subagent.md
+var spawnText string
+
+//go:embed message_parent.md
+var messageText string
+
+// Tools returns the set, in the order in which the model is shown it. message_parent is shown to subagents only.
+func Tools() []tool.Tool {
+	no, yes := false, true
+	return []tool.Tool{
+		tool.New(tool.Spec{
+			Name:        spawnName,
+			DisplayName: "Spawn Subagent",
+			Description: strings.TrimSpace(spawnText),
+			Class:       perdure.Idempotent, // the same call is the same subagent (SA2)
+			SoftBudget:  tool.Never,         // SA8
+			NeedsEnv:    true,
+			DryAware:    true,
+			Hints:       tool.Hints{ReadOnly: &no, Idempotent: &yes, LongRunning: &yes, CapabilityID: tool.AgentsCapability},
+		}, spawn),
+		tool.New(tool.Spec{
+			Name:        messageName,
+			DisplayName: "Message Parent",
+			Description: strings.TrimSpace(messageText),
+			Class:       perdure.Idempotent, // the same call is the same message
+			NeedsEnv:    true,
+			DryAware:    true,
+			Hints:       tool.Hints{ReadOnly: &no, Idempotent: &yes, CapabilityID: tool.ParentCapability},
+		}, messageParent),
+	}
+}
+
+// spawnArgs are the arguments of spawn_subagent (SA1).
+type spawnArgs struct {
+	Name       string          `json:"name" minLength:"1" maxLength:"64" jsonschema:"A short name for this piece of work, for people"`
+	Task       string          `json:"task" minLength:"1" jsonschema:"What the subagent is to do. It sees nothing of this conversation: give it all that it needs to know, and say what it is to answer"`
+	Agent      string          `json:"agent,omitempty" jsonschema:"The kind of agent, where the host has named some. Default: one like yourself"`
+	Background bool            `json:"background,omitempty" jsonschema:"true: go on at once, and be told when it has ended. Default: wait for its answer"`
+	Schema     json.RawMessage `json:"result_schema,omitempty" jsonschema:"JSON Schema that its answer must match. Default: any text"`
+}
+
+// started is the answer for a subagent that works in the background (LN6).
+type started struct {
+	Type       string            `json:"type"`
+	Tool       string            `json:"tool"`
+	Name       string            `json:"name"`
+	Task       perdure.TaskID    `json:"task_id"`
+	Background perdure.TaskID    `json:"background_id"`
+	Session    perdure.SessionID `json:"child_session_id"`
+	Status     perdure.TaskState `json:"status"`
+	Message    string            `json:"message"`
+}
+
+func spawn(ctx context.Context, in spawnArgs, env tool.Env) (tool.Result, error) {
+	if env.Agents == nil {
+		return tool.Missing("Subagent spawn store", spawnName+" requires an engine."), nil
+	}
+	if env.DryRun { // AP13
+		return tool.Success("[dry-run] Would start the subagent '" + in.Name + "'."), nil
+	}
+	task, err := env.Agents.Start(ctx, tool.AgentOrder{Name: in.Name, Prompt: in.Task, Agent: in.Agent, Schema: in.Schema, Background: in.Background})
+	var refused *tool.Denied
+	switch {
+	case errors.As(err, &refused):
+		return refused.Result, nil
+	case err != nil:
+		return ended(ctx, err), nil
+	case in.Background:
+		return tool.Success(started{
+			Type: "background", Tool: spawnName, Name: in.Name, Task: task.ID, Background: task.ID, Session: task.Links.ChildSession, Status: task.State,
+			Message: "The subagent works in the background. You are told when it has ended; use wait_task to wait for it, or cancel_task.",
+		}), nil
+	}
+	task, result, err := env.Agents.Await(ctx, task.ID)
+	if err != nil {
+		return ended(ctx, err), nil
+	}
+	return outcome(task, result), nil
+}
+
+// outcome is what the subagent came to, as the model reads it. The task is read with it (DL5).
+func outcome(task perdure.Task, result []byte) tool.Result {
+	var r tool.Result
+	switch {
+	case task.State == perdure.TaskSucceeded:
+		r = tool.Success(json.RawMessage(result))
+	case task.State == perdure.TaskCanceled:
+		r = tool.Error("The subagent was canceled.")
+		r.ErrorAs = perdure.ErrorCanceled
+	case task.Error != nil:
+		r = tool.Error(task.Error.Message)
+		r.ErrorAs = task.Error.Kind
+	default:
+		r = tool.Failf("The subagent ended as %s.", task.State)
+	}
+	r.Read = append(r.Read, task.ID)
+	return r
+}
+
+// ended is the result of a port's error. When the call itself was ended, it says so.
+func ended(ctx context.Context, err error) tool.Result {
+	cause := perdure.CauseOf(ctx)
+	if cause == "" {
+		return tool.Internal(err)
+	}
+	return tool.Internal(cause) // the runtime words it
+}
+
+// messageArgs are the arguments of message_parent.
+type messageArgs struct {
+	Text string `json:"text" minLength:"1" jsonschema:"What to say"`
+}
+
+func messageParent(ctx context.Context, in messageArgs, env tool.Env) (tool.Result, error) {
+	if env.Agents == nil {
+		return tool.Missing("Subagent spawn store", messageName+" requires an engine."), nil
+	}
+	if env.DryRun { // AP13
+		return tool.Success("[dry-run] Would send a message to the parent."), nil
+	}
+	err := env.Agents.Tell(ctx, in.Text)
+	switch {
+	case errors.Is(err, perdure.Conflict):
+		return tool.Error("There is nobody to tell: this session is no subagent, or its work is over."), nil
+	case err != nil:
+		return ended(ctx, err), nil
+	}
+	return tool.Success(map[string]bool{"sent": true}), nil
+}
