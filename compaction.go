@@ -246,7 +246,9 @@ func (s *Session) Breaks(f TranscriptRepaired) bool {
 	return slices.ContainsFunc(s.Breaches(), f.mends)
 }
 
-func (f TranscriptRepaired) mends(b Breach) bool { return b.Call.ID == f.CallID && b.Dropped == (f.Result == nil) }
+func (f TranscriptRepaired) mends(b Breach) bool {
+	return b.Call.ID == f.CallID && b.Dropped == (f.Result == nil)
+}
 
 // strayResult is a result of a call that stands too late.
 func (s *Session) strayResult(id CallID, after int) *ToolResult {

@@ -158,3 +158,56 @@ func TestTooLargeIsCompactedOnce(t *testing.T) { // TN23
 		t.Errorf("got %+v, want the turn to fail the second time", f)
 	}
 }
+
+// summing returns the summary that is due, or nothing.
+func summing(w *wheel) (perdure.SumUp, bool) {
+	for _, command := range w.due {
+		if c, ok := command.(perdure.SumUp); ok {
+			return c, true
+		}
+	}
+	return perdure.SumUp{}, false
+}
+
+func TestSummaries(t *testing.T) { // TN23
+	t.Parallel()
+	w := longTalk(t, 4, 40, perdure.Agent{MaxContextTokens: 300, Summarise: true})
+	sums := 0
+	for i := range 12 {
+		w.receive(fmt.Sprintf("more %d", i), "")
+		w.wake()
+		for c, due := summing(w); due; c, due = summing(w) {
+			s := w.fold(len(w.journal))
+			gone := s.LeftOut(c)
+			if gone[0].Text() != "question 0" || sums > 0 && !strings.Contains(gone[1].Text(), fmt.Sprintf("summary %d", sums)) {
+				t.Fatalf("summary %d is made of %+v", sums+1, gone[:2])
+			}
+			sums++
+			summary := fmt.Sprintf("summary %d", sums)
+			if sums == 3 { // this one cannot be had: the last one stands
+				summary = ""
+				sums--
+			}
+			var facts []perdure.Fact
+			for _, e := range c.Events(s, summary) {
+				facts = append(facts, e.Fact)
+			}
+			w.settle(facts...)
+			shown := w.fold(len(w.journal)).Context()
+			if err := paired(shown); err != nil {
+				t.Fatal(err)
+			}
+			notice := shown[1].Text()
+			if shown[0].Text() != "question 0" || strings.Count(notice, "summary ") != 1 || !strings.Contains(notice, fmt.Sprintf("summary %d", sums)) {
+				t.Fatalf("the model is shown %q", notice)
+			}
+		}
+		if _, asked := w.model(); !asked {
+			t.Fatalf("the model is not asked: %+v", w.due)
+		}
+		w.settle(w.answer(strings.Repeat("an answer ", 12))...)
+	}
+	if sums < 2 {
+		t.Errorf("only %d summaries", sums)
+	}
+}

@@ -433,14 +433,14 @@ func (s *Session) endTurn(m Moment, end Fact) []Event {
 func (s *Session) completed(m Moment, why StopReason) TurnCompleted {
 	t := s.Turn
 	return TurnCompleted{
-		Iterations: t.Iteration, DurationMS: m.Now.Sub(t.StartedAt).Milliseconds(), Usage: t.Usage,
+		Iterations: t.Iteration, DurationMS: max(m.Now.Sub(t.StartedAt), 0).Milliseconds(), Usage: t.Usage,
 		FinalMessageID: t.Final, FinalPreview: cut(t.FinalText, 2000),
 		ToolCallCount: t.ToolCallCount + len(t.Calls), LLMCallCount: t.LLMCallCount, StopReason: why,
 	}
 }
 
 func (s *Session) actCompleted(m Moment) ActCompleted {
-	done := ActCompleted{DurationMS: m.Now.Sub(s.Turn.ActAt).Milliseconds()}
+	done := ActCompleted{DurationMS: max(m.Now.Sub(s.Turn.ActAt), 0).Milliseconds()}
 	for _, c := range s.Turn.Calls {
 		if c.Result.IsError() {
 			done.ErrorCount++

@@ -126,6 +126,16 @@ func (s *Session) willWake() bool {
 		slices.ContainsFunc(s.OpenTasks(), func(t Task) bool { return t.Delivery == ToLoop && t.Wake == WakeContinue })
 }
 
+// ChildWaits reports whether the subagent that a call waits for waits for a person.
+func (s *Session) ChildWaits(call CallID) bool {
+	for _, t := range s.Tasks {
+		if t.Call == call && t.Kind == KindSubagent && t.Waits() {
+			return true
+		}
+	}
+	return false
+}
+
 // Question is what a session waits for a person with, as its parent's record of it shows that (SA10); nil: nothing. Of
 // several it is the oldest task's, then the one whose approval has the smallest id.
 func (s *Session) Question() *InputRequest {
@@ -198,5 +208,5 @@ func ChildResult(answer string, structured bool) (result json.RawMessage, ok boo
 		body = strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(inner), "```"))
 	}
 	canonical, err := CanonicalJSON(json.RawMessage(body))
-	return canonical, err == nil
+	return canonical, err == nil && body != ""
 }

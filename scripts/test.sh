@@ -3,9 +3,9 @@
 #
 #   scripts/test.sh [packages]    the packages are ./... when none are named
 #
-# It asks nothing and reads no standard input. The race detector needs a C compiler and the tutorial needs curl, so they are
-# installed where they are missing and we are root on Debian; elsewhere the line to run is printed. The product itself is built
-# and run without them.
+# It asks nothing and reads no standard input. The race detector needs a C compiler, the tutorial needs curl, and the faults
+# of the disk need strace, so they are installed where they are missing and we are root on Debian; elsewhere the line to run is
+# printed. The product itself is built and run without them.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 exec </dev/null
@@ -63,6 +63,15 @@ need_curl() {
 	step "curl: $(curl --version | head -n 1 | cut -d ' ' -f 2)"
 }
 
+need_strace() {
+	if ! command -v strace >/dev/null; then
+		step "strace: missing"
+		[[ $(uname) == Linux ]] || return 0 # the faults of system calls are tried on Linux
+		bring "faults of the disk are made with strace" strace
+	fi
+	step "strace: $(strace --version | head -n 1 | awk '{print $NF}')"
+}
+
 need_c() {
 	if has_c; then
 		step "C compiler: $(go env CC)"
@@ -77,6 +86,7 @@ step "brings what the tests need, then go vet and go test -race"
 need_go
 need_c
 need_curl
+need_strace
 export CGO_ENABLED=1 # for the race detector only
 packages=("${@:-./...}")
 step "go vet ${packages[*]}"

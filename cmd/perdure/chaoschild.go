@@ -22,6 +22,7 @@ import (
 	"github.com/perdure/perdure/tool/background"
 	"github.com/perdure/perdure/tool/core"
 	"github.com/perdure/perdure/tool/file"
+	"github.com/perdure/perdure/tool/subagent"
 )
 
 // The clocks of the server that chaos disturbs. A pause that is longer than the lease comes often this way (LG20).
@@ -86,7 +87,7 @@ func (c chaosChild) run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, st.Close()) }()
 	spaces := newWorkspaces(st, c.Log)
 	defer func() { err = errors.Join(err, spaces.close()) }()
-	tools := tool.NewRegistry(slices.Concat(core.Tools(), file.Tools(), background.Tools(background.Config{}), chaosTools(c.Ledger, c.Sabotage))...)
+	tools := tool.NewRegistry(slices.Concat(core.Tools(), file.Tools(), background.Tools(background.Config{}), subagent.Tools(), chaosTools(c.Ledger, c.Sabotage))...)
 	if err := addShell(tools, opening, spaces); err != nil {
 		return err
 	}

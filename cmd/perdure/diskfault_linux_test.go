@@ -19,18 +19,27 @@ type injection struct {
 	call  string
 	errno string
 	n     int
+	// database: only into what is done to the file of the database, whose first sync after a start is that of a checkpoint.
+	database bool
 }
 
-func (i injection) String() string { return fmt.Sprintf("%s %s %d", i.call, i.errno, i.n) }
+func (i injection) String() string {
+	if i.database {
+		return fmt.Sprintf("checkpoint %s %s %d", i.call, i.errno, i.n)
+	}
+	return fmt.Sprintf("%s %s %d", i.call, i.errno, i.n)
+}
 
 // strace is the command that injects it into what is done to the database and its log, and notes it.
 func (i injection) strace(m *machine, log string) []string {
-	db := filepath.Join(m.data, "perdure.db")
-	return []string{
-		"strace", "-f", "-q", "--seccomp-bpf", "-y", "-ttt", "-s", "0", "-e", "signal=none", "-o", log,
-		"-P", db, "-P", db + "-wal",
-		"-e", "trace=" + faultCalls, "-e", fmt.Sprintf("inject=%s:error=%s:when=%d", i.call, i.errno, i.n),
+	paths := []string{"-P", filepath.Join(m.data, "perdure.db")}
+	if !i.database {
+		paths = append(paths, "-P", filepath.Join(m.data, "perdure.db-wal"))
 	}
+	return append([]string{
+		"strace", "-f", "-q", "--seccomp-bpf", "-y", "-ttt", "-s", "0", "-e", "signal=none", "-o", log,
+		"-e", "trace=" + faultCalls, "-e", fmt.Sprintf("inject=%s:error=%s:when=%d", i.call, i.errno, i.n),
+	}, paths...)
 }
 
 // faultCalls are the calls that change a database, and those that make it durable.
@@ -99,9 +108,10 @@ func TestR06DiskFaults(t *testing.T) {
 	var faults []injection
 	for i := range few {
 		// Each part of the range has one, and which one is left to chance. There are many more writes than syncs.
-		faults = append(faults, injection{"fsync", "EIO", 1 + i*50/few + dice.IntN(max(50/few, 1))})
-		faults = append(faults, injection{"pwrite64", "EIO", 1 + i*600/few + dice.IntN(max(600/few, 1))})
+		faults = append(faults, injection{"fsync", "EIO", 1 + i*50/few + dice.IntN(max(50/few, 1)), false})
+		faults = append(faults, injection{"pwrite64", "EIO", 1 + i*600/few + dice.IntN(max(600/few, 1)), false})
 	}
+	faults = append(faults, injection{"fsync", "EIO", 1, true}, injection{"pwrite64", "EIO", 3, true})
 	var mu sync.Mutex
 	var took []time.Duration // guarded by mu
 	var told, acknowledged int
@@ -116,6 +126,9 @@ func TestR06DiskFaults(t *testing.T) {
 			})
 		}
 	})
+	if t.Failed() {
+		return
+	}
 	slices.Sort(took)
 	t.Logf("%d faults; from the fault to the end of the process: median %s, at most %s; %d acknowledged messages were there, %d answers were 507",
 		len(took), took[len(took)/2].Round(time.Millisecond), took[len(took)-1].Round(time.Millisecond), acknowledged, told)
@@ -126,6 +139,10 @@ func fail(t *testing.T, i injection) (took time.Duration, refused, acknowledged 
 	m := newMachine(t)
 	m.charge = 3
 	model, log := m.worker(), filepath.Join(t.TempDir(), "trace")
+	if i.database {
+		m.start()
+		m.stop()
+	}
 	served := m.start(i.strace(m, log)...)
 	if served {
 		began := time.Now()
@@ -160,6 +177,40 @@ func fail(t *testing.T, i injection) (took time.Duration, refused, acknowledged 
 	return found.took, refused, acknowledged
 }
 
+// TestR06NoSpace lets one write of the database find no space, somewhere in a commit or in a checkpoint. Nothing of that
+// transaction is kept, whoever asked is told, and the server goes on.
+func TestR06NoSpace(t *testing.T) {
+	t.Parallel()
+	needTracing(t, "R6")
+	for _, n := range []int{250, 300, 350} {
+		t.Run(strconv.Itoa(n), func(t *testing.T) {
+			t.Parallel()
+			i := injection{"pwrite64", "ENOSPC", n, false}
+			m := newMachine(t)
+			m.charge = 3
+			model, log := m.worker(), filepath.Join(t.TempDir(), "trace")
+			if !m.start(i.strace(m, log)...) {
+				t.Fatal("the server does not serve")
+			}
+			m.clients(2, model, "full-", func(turn int) bool { return turn == 25 })
+			m.kept()
+			m.stop()
+
+			found := trailOf(t, log, i)
+			if found.at == 0 {
+				t.Error("the fault did not come")
+			}
+			if len(m.told.problems) > 0 {
+				t.Errorf("problems that are none: %q", m.told.problems)
+			}
+			if text, err := integrity(t.Context(), filepath.Join(m.data, "perdure.db")); text != "ok" || err != nil {
+				t.Errorf("integrity: %s, %v", text, err)
+			}
+			t.Logf("the %dth write; %d answers 507, %d messages acknowledged", found.at, m.told.refused, len(m.told.messages))
+		})
+	}
+}
+
 // TestR08SlowDisk makes each sync take a fifth of a second under load: nobody is taken for dead, nothing happens twice, and
 // reads do not wait for the writes.
 func TestR08SlowDisk(t *testing.T) {
@@ -178,17 +229,14 @@ func TestR08SlowDisk(t *testing.T) {
 	for _, j := range record.Journals {
 		for _, e := range j.Events {
 			switch e.Fact.EventType() {
-			case "tool.taken_over", "tool.unknown", "task.reattached", "turn.interrupted":
+			case "tool.taken_over", "tool.unknown", "task.reattached", "turn.interrupt_requested", "turn.failed", "turn.sealed":
 				t.Errorf("a slow disk was taken for a dead owner: %s of %s", e.Fact.EventType(), j.Session)
 			}
 		}
 	}
 	m.stop()
 
-	charges := 0
-	for range record.Ledger {
-		charges++
-	}
+	charges := len(record.Ledger)
 	if charges == 0 || len(record.Journals) != 12 {
 		t.Errorf("%d effects, %d sessions, want some and 12", charges, len(record.Journals))
 	}

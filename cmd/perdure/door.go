@@ -90,11 +90,29 @@ func (d *door) carry(ctx context.Context, run func(context.Context) error) error
 	var served, pruned error
 	group.Go(func() { served = d.run(work, stop) })
 	group.Go(func() { pruned = d.keys.Run(work) })
+	group.Go(func() { d.watchStore(work, stop) })
 	err := run(work)
 	close(d.ended)
 	stop(nil)
 	group.Wait()
 	return errors.Join(err, served, pruned)
+}
+
+// watchStore ends everything by fail as soon as the store has broken, whoever met that: a request may have been the only
+// one who writes (R6).
+func (d *door) watchStore(ctx context.Context, fail context.CancelCauseFunc) {
+	st, ok := d.keys.store.(interface {
+		Broke() <-chan struct{}
+		Broken() error
+	})
+	if !ok {
+		return
+	}
+	select {
+	case <-st.Broke():
+		fail(st.Broken())
+	case <-ctx.Done():
+	}
 }
 
 // run serves until ctx ends. Then writes are refused and streams are told, while the engine lets its work settle;

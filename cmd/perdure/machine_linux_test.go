@@ -241,7 +241,9 @@ func (m *machine) ask(method, path, key, body string) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	m.told.note(method+" "+strconv.Itoa(resp.StatusCode), time.Since(began))
+	if !strings.Contains(path, "wait=") { // that is as long as it takes
+		m.told.note(method+" "+strconv.Itoa(resp.StatusCode), time.Since(began))
+	}
 	r := reply{status: resp.StatusCode, body: string(text), idle: resp.Header.Get("Perdure-Idle")}
 	m.told.mu.Lock()
 	defer m.told.mu.Unlock()
@@ -287,7 +289,7 @@ func (m *machine) begin(model, key string) (perdure.SessionID, reply, error) {
 // say sends a message.
 func (m *machine) say(id perdure.SessionID, text string) (reply, error) {
 	p := say(id, text, text)
-	r, err := m.ask(http.MethodPost, p.path, string(id)+text, p.body)
+	r, err := m.ask(http.MethodPost, p.path, string(id)+text[:min(len(text), 40)], p.body)
 	if err != nil || r.status != http.StatusAccepted {
 		return r, err
 	}
@@ -433,12 +435,14 @@ func (m *machine) sessions() (all []perdure.SessionID) {
 }
 
 // worker is a script for a model that does what it is told: "charge N" has an effect outside that counts, once for each
-// time; anything else writes a file.
+// time; "stuff" has none; anything else writes a file.
 func (m *machine) worker() string {
 	m.t.Helper()
 	path := filepath.Join(m.t.TempDir(), "worker.yaml")
 	text := `
 rules:
+  - when: {last_role: user, user_contains: stuff}
+    text: thank you
   - when: {last_role: user, user_contains: charge}
     calls:
       - name: bash
@@ -447,8 +451,9 @@ rules:
     calls:
       - name: write_file
         args: {path: 'effects/{{user}}', content: '{{user}}'}
-  - when: {}
-    text: done
+steps:
+  - text: done
+    repeat: true
 `
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		m.t.Fatal(err)

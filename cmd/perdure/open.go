@@ -22,6 +22,7 @@ import (
 	"github.com/perdure/perdure/tool/background"
 	"github.com/perdure/perdure/tool/core"
 	"github.com/perdure/perdure/tool/file"
+	"github.com/perdure/perdure/tool/subagent"
 	"github.com/perdure/perdure/tool/web"
 )
 
@@ -94,7 +95,7 @@ func newEngine(ctx context.Context, o cli.Opening, st store.Store) (*opened, err
 		return nil, err
 	}
 	e.wayOut = out
-	tools := tool.NewRegistry(slices.Concat(core.Tools(), file.Tools(), fetching, background.Tools(background.Config{}), []tool.Tool{core.LoadTool()})...)
+	tools := tool.NewRegistry(slices.Concat(core.Tools(), file.Tools(), fetching, background.Tools(background.Config{}), subagent.Tools(), []tool.Tool{core.LoadTool()})...)
 	tools.LogTo(o.Log)
 	if err := addShell(tools, o, e.workspaces); err != nil {
 		return nil, err

@@ -126,18 +126,24 @@ func (c cut) String() string { return fmt.Sprintf("after operation %d, %s", c.at
 // verdict is what was found after all cuts.
 type verdict struct {
 	states   int
-	ran      int // in how many of them the work was taken up and finished
 	promises int // that were looked for
 	unsynced int // writes that a cut could have taken
 	broken   []string
 }
 
+// plan says how the power is cut.
+type plan struct {
+	disk   *disktest.Disk // nothing was written to it
+	states int            // how many cuts
+	runOn  int            // after cuts at multiples of it the work is also run on, to its end; 0: never
+	seed   uint64
+}
+
 // cuts cuts the power at seeded random moments of a recording, rebuilds what is on the disk then, and looks at each state.
-// Of every so many states one is also run on, to its end.
-func (r recording) cuts(t *testing.T, disk *disktest.Disk, states, runOn int, seed uint64) verdict {
+func (r recording) cuts(t *testing.T, p plan) verdict {
 	t.Helper()
-	dice := rand.New(rand.NewPCG(seed, 5))
-	moments := make([]int, states)
+	dice := rand.New(rand.NewPCG(p.seed, 5))
+	moments := make([]int, p.states)
 	for i := range moments {
 		moments[i] = 1 + dice.IntN(len(r.ops))
 	}
@@ -150,7 +156,7 @@ func (r recording) cuts(t *testing.T, disk *disktest.Disk, states, runOn int, se
 	for range 2 {
 		group.Go(func() {
 			for c := range work {
-				broken, promises := r.look(t.Context(), c, runOn)
+				broken, promises := r.look(t.Context(), c, p.runOn)
 				mu.Lock()
 				v.promises += promises
 				for _, text := range broken {
@@ -163,7 +169,7 @@ func (r recording) cuts(t *testing.T, disk *disktest.Disk, states, runOn int, se
 	}
 	for i, at := range moments {
 		for ; done < at; done++ {
-			if err := disk.Apply(r.ops[done]); err != nil {
+			if err := p.disk.Apply(r.ops[done]); err != nil {
 				t.Fatalf("operation %d: %v", done, err)
 			}
 		}
@@ -171,18 +177,15 @@ func (r recording) cuts(t *testing.T, disk *disktest.Disk, states, runOn int, se
 		if err := os.Mkdir(c.folder, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if err := disk.Cut(c.folder, c.fate, dice); err != nil {
+		if err := p.disk.Cut(c.folder, c.fate, dice); err != nil {
 			t.Fatal(err)
 		}
-		v.unsynced += disk.Unsynced()
+		v.unsynced += p.disk.Unsynced()
 		work <- c
 	}
 	close(work)
 	group.Wait()
-	v.states = states
-	if runOn > 0 {
-		v.ran = states / runOn
-	}
+	v.states = p.states
 	return v
 }
 
@@ -347,7 +350,7 @@ func TestR05PowerCut(t *testing.T) {
 	r := record(t, 60)
 	recorded := time.Since(began)
 
-	v := r.cuts(t, &disktest.Disk{}, states, 10, seed)
+	v := r.cuts(t, plan{disk: &disktest.Disk{}, states: states, runOn: 10, seed: seed})
 
 	t.Logf("%d operations, %d promises, recorded in %s; %d states, with %d unsynced writes and %d promises looked for, in %s",
 		len(r.ops), len(r.promises), recorded.Round(time.Millisecond), v.states, v.unsynced, v.promises, (time.Since(began) - recorded).Round(time.Millisecond))
@@ -362,7 +365,7 @@ func TestR05PowerCut(t *testing.T) {
 	}
 
 	// The same on a disk that says that it has synced and has not, as with synchronous=OFF: it has to be noticed.
-	lying := r.cuts(t, &disktest.Disk{Lies: true}, min(states, 30), 0, seed)
+	lying := r.cuts(t, plan{disk: &disktest.Disk{Lies: true}, states: min(states, 30), seed: seed})
 	if len(lying.broken) < 5 {
 		t.Errorf("a disk that lies breaks nothing, so nothing was looked at: %q", lying.broken)
 	}

@@ -120,7 +120,7 @@ func readToken(dir string) (string, error) {
 	rand.Read(random[:]) // never fails
 	token := "perdure_" + base64.RawURLEncoding.EncodeToString(random[:])
 	fresh := path + ".new" // whoever dies in the middle leaves no half a token where it is read
-	err = os.WriteFile(fresh, []byte(token+"\n"), 0o600)
+	err = writeSynced(fresh, []byte(token+"\n"))
 	if err == nil {
 		err = os.Rename(fresh, path)
 	}
@@ -128,4 +128,18 @@ func readToken(dir string) (string, error) {
 		return "", fmt.Errorf("write the token: %w", err)
 	}
 	return token, nil
+}
+
+// writeSynced writes a file for its owner alone, and returns when it is on the disk: a power cut leaves no empty one under a
+// name that it is given then.
+func writeSynced(path string, text []byte) error {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(text)
+	if err == nil {
+		err = file.Sync()
+	}
+	return errors.Join(err, file.Close())
 }

@@ -65,7 +65,10 @@ type Setup struct {
 	MaxRuns    int           // executions of a call; 0: the default
 	Beat       time.Duration // of the worker, which closes what has run out of time; 0: so long that no law sees one
 
-	Agents         int           // subagents at work; 0: the default
+	Agents     int    // subagents at work; 0: the default
+	Checkpoint int    // bytes of new text of an answer before it is kept; 0: the default
+	Guard      string // a word; an answer that has it is replaced by "[withheld]", by the host's guard "word"
+
 	SoftBudget     time.Duration // of tools that name none; 0: the default
 	ApprovalExpiry time.Duration // 0: never
 	Background     []string      // tools that the host routes to the background
@@ -117,7 +120,8 @@ func Run(t *testing.T, open Harness) {
 	groups := map[string][]law{
 		"turn": turnLaws(), "task": taskLaws(), "spawn": spawnLaws(), "cancel": cancelLaws(), "crash": crashLaws(), "intent": intentLaws(),
 		"lane": append(laneLaws(), laneCrashLaws()...), "approval": append(approvalLaws(), approvalTaskLaws()...), "client": clientLaws(),
-		"talk": talkLaws(), "delivery": deliveryLaws(), "overflow": overflowLaws(), "regression": regressionLaws(), "subagent": subagentLaws(),
+		"talk": talkLaws(), "delivery": deliveryLaws(), "overflow": overflowLaws(), "regression": regressionLaws(), "stream": streamLaws(), "subagent": subagentLaws(),
+		"fork": forkLaws(), "archive": archiveLaws(),
 	}
 	for group, laws := range groups {
 		t.Run(group, func(t *testing.T) {

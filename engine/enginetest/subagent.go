@@ -176,6 +176,12 @@ func outcomeFromTurn(t *testing.T, open Harness) {
 	if task := s.onlyTask(); task.State != perdure.TaskSucceeded || task.Summary != "the run came home" {
 		t.Errorf("got %+v", task)
 	}
+	run := s.child().onlyTask() // the session that asked is told, and no other
+	for id, want := range map[*scene][]perdure.TaskID{s: {s.onlyTask().ID}, s.child(): {run.ID}} {
+		if told := facts[perdure.TaskDelivered](id); len(told) != 1 || !slices.Equal(told[0].TaskIDs, want) {
+			t.Errorf("%s was told of %+v, want %v", id.id, told, want)
+		}
+	}
 
 	failing := begin(t, open, Setup{Script: family(oneChild, `  - when: {user_contains: piece}
     error: {code: provider_misconfigured, text: no key}`)})

@@ -3,6 +3,7 @@ package local
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/perdure/perdure"
@@ -246,9 +247,9 @@ func actKey(command perdure.Command) string {
 	case perdure.RunCall:
 		return "call " + string(c.Call.ID)
 	case perdure.SumUp:
-		return "sum up " + string(c.Turn)
+		return fmt.Sprint("sum up ", c.Turn, c.Fact.Compaction.Drop)
 	case perdure.RepairTranscript:
-		return "repair " + string(c.Turn)
+		return fmt.Sprint("repair ", c.Turn, len(c.Breaches))
 	case perdure.JudgeCall:
 		return "judge " + string(c.Call.ID) + " " + string(c.Call.Approval)
 	}
@@ -273,9 +274,13 @@ func (d *driver) begin(models context.Context, command perdure.Command) error {
 		}
 		return d.runCall(models, key, c)
 	case perdure.SumUp:
-		d.look(models, key, func(ctx context.Context, s *perdure.Session) (effect.Outcome, bool) { return d.e.effects.SumUp(ctx, s, c) })
+		d.look(models, key, func(ctx context.Context, s *perdure.Session) (effect.Outcome, bool) {
+			return d.e.effects.SumUp(ctx, s, c)
+		})
 	case perdure.RepairTranscript:
-		d.look(models, key, func(ctx context.Context, s *perdure.Session) (effect.Outcome, bool) { return d.e.effects.Repair(ctx, s, c) })
+		d.look(models, key, func(ctx context.Context, s *perdure.Session) (effect.Outcome, bool) {
+			return d.e.effects.Repair(ctx, s, c)
+		})
 	case perdure.JudgeCall:
 		if known == nil {
 			d.judgeCall(models, key, c)

@@ -148,6 +148,7 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 		QueueLength: cfg.QueueLength, Overflow: cfg.Overflow, DeferAbove: cfg.DeferAbove, SoftBudget: cfg.SoftBudget, StallTimeout: cfg.StallTimeout,
 		Agents: cfg.Agents, SubagentDepth: cfg.SubagentDepth, SubagentsLive: cfg.SubagentsLive, SubagentsTotal: cfg.SubagentsTotal,
 		ApprovalExpiry: cfg.ApprovalExpiry, Route: cfg.Route, Permit: cfg.Permit, Hooks: cfg.Hooks, HookTime: cfg.Grace,
+		CheckpointBytes: cfg.CheckpointBytes, CheckpointTime: cfg.CheckpointTime, Guards: cfg.Guards,
 		Log: cfg.Log, Wake: e.wake, Freed: e.placeFreed, Sign: e.sign, Works: e.works, Shared: cfg.Shared, Holds: e.holds,
 	})
 	if err != nil {
@@ -191,7 +192,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		return unlessEnded(ctx, err)
 	}
 	defer fail(nil)
-	defer e.end(ctx)
+	defer func() { e.end(ctx, store.Broken(err) || store.Broken(context.Cause(ctx))) }()
 	e.keepLease(ctx)
 	err = e.recover(work)
 	if err == nil {
@@ -395,13 +396,13 @@ func (e *Engine) beat(ctx context.Context) error {
 	return nil
 }
 
-// end drains, stops what is left, and hands the lease back.
-func (e *Engine) end(ctx context.Context) {
+// end drains, stops what is left, and hands the lease back. Over a broken store nothing can settle, so nothing is waited for.
+func (e *Engine) end(ctx context.Context, broken bool) {
 	e.mu.Lock()
 	e.running, e.ended = false, true
 	e.fail(perdure.CauseShutdown)
 	e.mu.Unlock()
-	if !e.lapsed() { // else nothing that it does counts any more
+	if !e.lapsed() && !broken { // else nothing that it does counts any more
 		drain, stop := context.WithTimeout(context.WithoutCancel(ctx), max(e.cfg.Drain, 0))
 		e.lanes.WaitIdle(drain)
 		stop()

@@ -357,3 +357,61 @@ steps: [{text: x}, {text: they run, repeat: true}]
 	}
 	b.end()
 }
+
+// TestCanceledWhileQueuedAgain cancels a run that waits to begin once more: nothing of it is left open (RC2, RC14).
+func TestCanceledWhileQueuedAgain(t *testing.T) {
+	t.Parallel()
+	entered, release := make(chan struct{}, 9), make(chan struct{})
+	work := tool.NewBackground(tool.Spec{Name: "work", Description: "x", Class: perdure.Idempotent}, func(ctx context.Context, _ words, _ tool.Env) (answer, error) {
+		entered <- struct{}{}
+		select {
+		case <-release:
+			return answer{}, nil
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	})
+	const script = `
+rules:
+  - when: {not_called: spawn_background}
+    calls: [{name: spawn_background, args: {tool: work, args: {}}}, {name: spawn_background, args: {tool: work, args: {}}}]
+steps: [{text: x}, {text: they run, repeat: true}]
+`
+	st := memory.New(memory.Config{})
+	a := openShop(t, script, local.Config{Store: st, PerSession: 2}, work)
+	a.run()
+	a.session()
+	a.say("go")
+	<-entered
+	<-entered
+	a.end()
+	b := openShop(t, script, local.Config{Store: st, PerSession: 1}, work)
+	b.id = a.id
+	b.run()
+	<-entered
+	tasks, err := b.eng.Tasks(b.ctx, b.id)
+	for _, task := range tasks {
+		if task.State == perdure.TaskQueued {
+			_, failed := b.eng.CancelTask(b.ctx, task.ID, "user", "enough")
+			err = errors.Join(err, failed)
+		}
+	}
+	close(release)
+	b.rest()
+	calls, failed := b.eng.Calls(b.ctx, b.id)
+	after, _ := b.eng.Tasks(b.ctx, b.id)
+
+	states := map[perdure.TaskState]int{}
+	for _, task := range after {
+		states[task.State]++
+	}
+	if err != nil || states[perdure.TaskSucceeded] != 1 || states[perdure.TaskCanceled] != 1 {
+		t.Errorf("%v, %v", states, err)
+	}
+	for _, call := range calls {
+		if failed != nil || call.State != perdure.CallSettled {
+			t.Errorf("call %s is %s, %v", call.Key, call.State, failed)
+		}
+	}
+	b.end()
+}

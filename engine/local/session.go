@@ -111,7 +111,7 @@ func (e *Engine) Sessions(ctx context.Context, limit int) (list []engine.Session
 // counts once, with its approval.
 func describe(r store.Reader, row store.Session) (engine.Session, error) {
 	s := engine.Session{
-		ID: row.ID, Title: row.Title, Status: row.Status, LastSeq: row.LastSeq, CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt,
+		ID: row.ID, Parent: row.Parent, Root: row.Root, Forked: row.Forked, Title: row.Title, Status: row.Status, LastSeq: row.LastSeq, CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt,
 	}
 	open, err := r.Approvals(store.ApprovalFilter{Session: row.ID, State: perdure.ApprovalOpen})
 	if err != nil {

@@ -25,27 +25,31 @@ const textIdle = "The session has been idle for too long. Please try again."
 // watchdog ends a turn in which nothing real happens: no text, no result, no progress (RC19). Keep-alives do not count, and
 // nobody is hurried who waits for a person or for a back-off to pass.
 type watchdog struct {
-	e    *Engine
-	id   perdure.SessionID
-	last atomic.Int64 // the latest sign of life, in nanoseconds
-	bell *time.Timer  // only touched by the driver
-	held bool         // only touched by the driver; somebody was waited for when it looked last
+	e     *Engine
+	id    perdure.SessionID
+	begun time.Time    // the other moments count from it, so that a jump of the wall clock makes nobody idle (R11)
+	last  atomic.Int64 // the latest sign of life, in nanoseconds from begun
+	bell  *time.Timer  // only touched by the driver
+	held  bool         // only touched by the driver; somebody was waited for when it looked last
 }
 
 // sign notes that something happened in a session.
 func (e *Engine) sign(id perdure.SessionID) {
 	if w, ok := e.watched.Load(id); ok {
-		w.(*watchdog).last.Store(time.Now().UnixNano())
+		w.(*watchdog).touch()
 	}
 }
 
 // watchIdle begins to watch a session for its driver.
 func (e *Engine) watchIdle(id perdure.SessionID) *watchdog {
-	w := &watchdog{e: e, id: id}
-	w.last.Store(time.Now().UnixNano())
+	w := &watchdog{e: e, id: id, begun: time.Now()}
+	w.touch()
 	e.watched.Store(id, w)
 	return w
 }
+
+// touch notes a sign of life.
+func (w *watchdog) touch() { w.last.Store(int64(time.Since(w.begun))) }
 
 // end stops watching.
 func (w *watchdog) end() {
@@ -64,9 +68,9 @@ func (w *watchdog) look(ctx context.Context, d *effect.Drive) error {
 		return nil
 	}
 	if held { // whoever was waited for has answered: the clock goes on from here
-		w.last.Store(time.Now().UnixNano())
+		w.touch()
 	}
-	left := limit - time.Since(time.Unix(0, w.last.Load()))
+	left := limit - (time.Since(w.begun) - time.Duration(w.last.Load()))
 	if left > 0 {
 		w.ring(left)
 		return nil
@@ -99,18 +103,23 @@ func (w *watchdog) limit(s *perdure.Session) time.Duration {
 		return 0
 	}
 	if time.Now().Before(t.NotBefore) { // a back-off is no idleness: the clock starts when it is over
-		w.last.Store(t.NotBefore.UnixNano())
+		w.last.Store(int64(time.Since(w.begun) + time.Until(t.NotBefore)))
 	}
 	w.held = false
 	limit := w.e.cfg.IdleTimeout
 	for _, c := range t.Calls {
 		switch c.Phase {
 		case perdure.CallAsking, perdure.CallRequested:
-			w.last.Store(time.Now().UnixNano()) // a person thinks; the clock stands still
+			w.touch() // a person thinks; the clock stands still
 			w.held = true
 			return 0
 		case perdure.CallInWork:
 			limit = w.e.cfg.IdleHardCap
+			if s.ChildWaits(c.ID) { // its subagent waits for a person (SA10)
+				w.touch()
+				w.held = true
+				return 0
+			}
 		}
 	}
 	return limit

@@ -3,6 +3,7 @@ package api
 import (
 	"bytes"
 	"context"
+	"errors"
 	"net/http"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -98,6 +99,18 @@ func (w *archiveAnswer) Write(p []byte) (int, error) {
 }
 
 func (a *API) importSession(ctx context.Context, in *importQuery) (*created, error) {
-	s, err := a.cfg.Engine.Import(ctx, bytes.NewReader(requestOf(ctx).body), engine.Import{TakeOver: in.TakeOver})
+	req := requestOf(ctx)
+	s, err := a.cfg.Engine.Import(ctx, bytes.NewReader(req.body), engine.Import{TakeOver: in.TakeOver})
+	if errors.Is(err, perdure.Conflict) && req.again { // it was begun before under this key, and its answer was lost
+		var head struct {
+			ID perdure.SessionID `json:"session_id"`
+		}
+		first, _, _ := bytes.Cut(req.body, []byte("\n"))
+		if perdure.DecodeKnownJSON(first, &head) == nil {
+			if there, lookErr := a.cfg.Engine.Session(ctx, head.ID); lookErr == nil {
+				s, err = there, nil
+			}
+		}
+	}
 	return &created{Location: "/v1/sessions/" + string(s.ID), Body: s}, err
 }

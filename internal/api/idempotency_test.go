@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -14,7 +15,9 @@ import (
 
 // keyed gives a request an idempotency key.
 func keyed(q ask, key string) ask {
-	q.header = map[string]string{"Idempotency-Key": key}
+	header := map[string]string{"Idempotency-Key": key}
+	maps.Copy(header, q.header)
+	q.header = header
 	return q
 }
 
@@ -43,6 +46,8 @@ func (r *rig) posts() map[string]ask {
 	r.entered("slow")
 	client := r.client()
 	r.say(client, "locate")
+	donor := newRig(r.t, nil)
+	donated := donor.do(get(donor.session() + "/export"))
 	located := r.seen(client, "tool.call_requested").Call
 	return map[string]ask{
 		"approve":           post("/v1/approvals/"+string(r.pay().ID)+"/approve", `{"note":"n"}`),
@@ -60,6 +65,8 @@ func (r *rig) posts() map[string]ask {
 		"resolve-call":      post(fmt.Sprintf("%s/calls/%s/resolve", s, call.Key.Call), `{"outcome":"did_not_happen"}`),
 		"resolve-task":      post("/v1/tasks/"+string(r.task(other).ID)+"/resolve", `{"outcome":"did_not_happen"}`),
 		"cancel-task":       post("/v1/tasks/"+string(r.task(holding).ID)+"/cancel", `{"reason":"r"}`),
+		"fork-session":      post(s+"/fork", `{"effects":"dry_run"}`),
+		"import-session":    importing(donated.body),
 		"call-tool":         post("/v1/tools/echo/call", `{"args":{"text":"a"}}`),
 	}
 }

@@ -145,7 +145,7 @@ func TestH1Whole(t *testing.T) {
 			}
 		}
 	})
-	if len(ids) != 33 {
+	if len(ids) != 36 {
 		t.Errorf("%d operations", len(ids))
 	}
 }
@@ -180,6 +180,9 @@ func TestH1Examples(t *testing.T) {
 	}
 	ran := 0
 	s.each(func(method, path string, op operation) {
+		if op.ID == "export-session" {
+			return // no JSON: TestArchive reads it
+		}
 		path = strings.NewReplacer("{call}", string(call), "{name}", "echo").Replace(path)
 		if strings.HasPrefix(path, "/v1/tasks") {
 			path = strings.ReplaceAll(path, "{id}", string(task))
@@ -191,6 +194,9 @@ func TestH1Examples(t *testing.T) {
 			q.path = posts[op.ID].path
 			asked := question.FindString(posts[op.ID].body) // the one thing that an example cannot know
 			q.body = question.ReplaceAllString(string(op.RequestBody.Content["application/json"].Example), asked)
+			if op.ID == "import-session" {
+				q.body, q.header["Content-Type"] = posts[op.ID].body, posts[op.ID].header["Content-Type"]
+			}
 		}
 		if q.path == "" {
 			t.Fatalf("%s: no world for its example", op.ID)
@@ -221,7 +227,7 @@ func TestH1Examples(t *testing.T) {
 			t.Errorf("%s: %v", op.ID, err)
 		}
 	})
-	if ran != 33 {
+	if ran != 35 {
 		t.Errorf("%d examples ran", ran)
 	}
 }

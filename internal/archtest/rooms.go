@@ -63,7 +63,7 @@ func rooms() []room {
 		{"tool/mcptool", ". tool" + leaves},
 		{"tool/approve", ". tool"},
 		{"tool/limit", ". tool"},
-		{"tool/tooltest", ". tool engine engine/local store store/memory store/faulty model model/scripted"},
+		{"tool/tooltest", ". tool tool/background engine engine/local store store/memory store/faulty model model/scripted"},
 
 		// leaves, and what carries a command out
 		{"internal/supervise", "."},
@@ -86,8 +86,10 @@ func rooms() []room {
 		{"internal/ui", ". engine"},
 		{"internal/chaos", ". engine"},
 		{"internal/config", ". engine"},
+		{"internal/sim", ". engine engine/local dispatch model store store/faulty store/memory tool tool/background tool/subagent internal/chaos"},
 		{"internal/enginerig", ". engine engine/enginetest engine/local dispatch model store tool tool/background tool/subagent"}, // for tests
 		{"internal/linear", ""}, // tests only
+		{"internal/disktest", ""}, // for tests
 		{"internal/archtest", ""},
 
 		{"cmd/*", anything},

@@ -49,7 +49,10 @@ func (d Driver) Run(ctx context.Context, enough <-chan struct{}) error {
 		})
 	}
 	group.Wait()
-	return errors.Join(errs...)
+	if errors.Join(errs...) != nil {
+		return context.Cause(ctx) // the first; the others are its echo
+	}
+	return nil
 }
 
 // sessions leads one session after another.

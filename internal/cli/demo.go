@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 )
@@ -45,4 +46,90 @@ type demoChild struct {
 // Run works until it is killed.
 func (c *demoChild) Run(ctx context.Context, a *app) error {
 	return a.DemoChild(ctx, DemoWork{Dir: a.flags.Data, Finish: c.Finish, Out: a.out, Log: a.log})
+}
+
+type chaosCommand struct {
+	Kills       int      `help:"How often the server is killed." default:"100"`
+	Seed        int64    `help:"From which the words, the faults and their moments come." default:"1"`
+	Sessions    int      `help:"How many sessions are in work at once." default:"20"`
+	Faults      []string `help:"What is done to the server: kill, stop, term, disk." placeholder:"FAULT" default:"kill,stop,term"`
+	Agent       string   `help:"A script that answers instead of the built-in one. It is sent: order NUMBER." placeholder:"FILE" type:"path"`
+	Tools       []string `help:"Call these tools only." placeholder:"TOOL"`
+	EffectsFrom string   `help:"A command that lists the effects afterwards, a line each: CALL_ID KEY." placeholder:"COMMAND"`
+	Dir         string   `help:"Where it works; must not be there yet. Without it a temporary folder." placeholder:"DIR" type:"path"`
+	Keep        bool     `help:"Keep the data afterwards; after a violation it is always kept."`
+	Output      string   `short:"o" help:"table, or json for programs." placeholder:"FORM" enum:"table,json" default:"table"`
+	Sabotage    string   `hidden:"" help:"For tests: how the server breaks its word." enum:",claim,settle,deliver" default:""`
+	Command     []string `arg:"" optional:"" help:"The server instead of this program's own; it serves the API on PERDURE_LISTEN."`
+}
+
+// Run disturbs a server and judges what is left.
+func (c *chaosCommand) Run(ctx context.Context, a *app) error {
+	s := a.Chaos
+	s.Kills, s.Seed, s.Sessions, s.Agent, s.Tools, s.Faults = c.Kills, c.Seed, c.Sessions, c.Agent, c.Tools, c.Faults
+	s.EffectsFrom, s.Dir, s.Keep, s.JSON, s.Sabotage = c.EffectsFrom, c.Dir, c.Keep, c.Output == "json", c.Sabotage
+	s.Command = c.Command
+	s.Out, s.Talk = a.out, a.Stderr
+	if what, todo := s.Fault(); what != "" {
+		return misuse(what, todo)
+	}
+	return s.Run(ctx)
+}
+
+// The processes that chaos starts beside the server of a user.
+const (
+	ChaosServe  = "serve"
+	ChaosLedger = "ledger"
+	ChaosEffect = "effect"
+)
+
+// ChaosPart says what a process of chaos does.
+type ChaosPart struct {
+	Name     string
+	Dir      string // the data directory; of the server
+	File     string // of the ledger
+	Ledger   string // its socket; of an effect
+	Effect   string // its name
+	Sabotage string
+	Out      io.Writer
+	Log      *slog.Logger
+}
+
+// chaosPart is hidden: only chaos starts these.
+type chaosPart struct {
+	Serve  chaosServe  `cmd:"" help:"The server that chaos disturbs."`
+	Ledger chaosLedger `cmd:"" help:"The ledger of effects."`
+	Effect chaosEffect `cmd:"" help:"One effect."`
+}
+
+type chaosServe struct {
+	Sabotage string `help:"How it breaks its word."`
+}
+
+// Run serves until it is killed, or stopped: then it ends as perdure serve does.
+func (c *chaosServe) Run(ctx context.Context, a *app) error {
+	err := a.ChaosPart(ctx, ChaosPart{Name: ChaosServe, Dir: a.flags.Data, Sabotage: c.Sabotage, Out: a.out, Log: a.log})
+	if errors.Is(context.Cause(ctx), errInterrupted) && (err == nil || errors.Is(err, context.Canceled)) {
+		return exit(exitOK)
+	}
+	return err
+}
+
+type chaosLedger struct {
+	File string `arg:"" help:"Where the lines go."`
+}
+
+// Run takes lines until whoever started it is gone.
+func (c *chaosLedger) Run(ctx context.Context, a *app) error {
+	return a.ChaosPart(ctx, ChaosPart{Name: ChaosLedger, File: c.File, Out: a.out, Log: a.log})
+}
+
+type chaosEffect struct {
+	Ledger string `help:"The ledger's socket."`
+	Effect string `help:"What was done."`
+}
+
+// Run writes a line.
+func (c *chaosEffect) Run(ctx context.Context, a *app) error {
+	return a.ChaosPart(ctx, ChaosPart{Name: ChaosEffect, Ledger: c.Ledger, Effect: c.Effect, Out: a.out, Log: a.log})
 }

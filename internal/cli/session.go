@@ -90,8 +90,10 @@ func (c *sessionShow) tell(a *app, s engine.Session, fold *perdure.Session) {
 		field{"session", cell{string(s.ID), bold}},
 		field{"title", cell{text: s.Title}},
 		field{"status", cell{text: string(s.Status)}},
+		field{"subagent of", cell{text: string(s.Parent)}},
 		field{"model", cell{text: fold.Agent.Model}},
 		field{"workspace", cell{text: fold.Agent.Metadata[WorkspaceKey]}},
+		field{"forked from", cell{text: string(s.Forked)}},
 		field{"events", cell{text: fmt.Sprint(s.LastSeq)}},
 		field{"open tasks", cell{text: fmt.Sprint(s.OpenTasks)}},
 		field{"unknown", cell{text: a.unknownWork(s, fold), color: red}},
@@ -254,6 +256,7 @@ func (a *app) brief(s engine.Session) {
 		field{"session", cell{string(s.ID), bold}},
 		field{"title", cell{text: s.Title}},
 		field{"status", cell{text: string(s.Status)}},
+		field{"forked from", cell{text: string(s.Forked)}},
 		field{"events", cell{text: fmt.Sprint(s.LastSeq)}},
 	)
 }

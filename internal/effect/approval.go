@@ -235,7 +235,7 @@ func (e *Effects) AnswerCall(ctx context.Context, key perdure.CallKey, by string
 			return fmt.Errorf("call %s: %w", key, perdure.NotFound)
 		}
 		events := []perdure.Event{{Session: key.Session, Actor: by, Turn: s.Turn.ID, Call: key.Call, Fact: perdure.ToolCompleted{
-			CallID: key.Call, Name: c.Name, Status: result.Status(), Result: result, DurationMS: tx.Now().Sub(c.StartedAt).Milliseconds(),
+			CallID: key.Call, Name: c.Name, Status: result.Status(), Result: result, DurationMS: elapsed(c.StartedAt, tx.Now()).Milliseconds(),
 		}}}
 		stamp(events, tx.Now())
 		return tx.Append(key.Session, events)

@@ -118,7 +118,7 @@ func (e *Effects) ended(row perdure.Call, end dispatch.End) tool.Result {
 
 // causeResult is the result of work whose context ended.
 func causeResult(cause perdure.Cause, row perdure.Call) tool.Result {
-	return dispatch.Stopped(cause, time.Since(row.ClaimedAt))
+	return dispatch.Stopped(cause, elapsed(row.ClaimedAt, time.Now()))
 }
 
 // settled makes the outcome that ends a call: its settlement and tool.completed are one commit (LG7).
@@ -127,7 +127,7 @@ func (e *Effects) settled(run CallRun, row perdure.Call, r tool.Result) Outcome 
 	record := e.record(row, r)
 	state := perdure.CallSettled
 	fact := perdure.ToolCompleted{
-		CallID: row.Key.Call, Name: row.Tool, Status: record.Status(), Result: record, DurationMS: time.Since(row.ClaimedAt).Milliseconds(),
+		CallID: row.Key.Call, Name: row.Tool, Status: record.Status(), Result: record, DurationMS: elapsed(row.ClaimedAt, time.Now()).Milliseconds(),
 	}
 	events := []perdure.Event{{Session: row.Key.Session, Actor: "runtime", Turn: run.Command.Turn, Call: row.Key.Call, Fact: fact}}
 	if record.ConnectionRequired != "" && run.Session.Agent.ClientConnections { // the turn waits for the client (AP12)
@@ -338,3 +338,7 @@ func toolCall(row perdure.Call, deadline time.Time) tool.Call {
 func deadline(start time.Time, spec tool.Spec) time.Time {
 	return start.Add(spec.HardDeadline())
 }
+
+// elapsed is how long it is from one moment of a wall clock to another. Between them that may have been set back; then it is
+// no time (R11).
+func elapsed(from, to time.Time) time.Duration { return max(to.Sub(from), 0) }

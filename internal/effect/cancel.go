@@ -91,7 +91,25 @@ func (e *Effects) requestCancel(tx store.Tx, task perdure.Task, wish CancelWish)
 	if err != nil {
 		return change.Task, err
 	}
+	if notBegun && task.Executions > 0 {
+		if err := settleQueued(tx, task); err != nil {
+			return change.Task, err
+		}
+	}
 	return change.Task, e.voidApprovals(tx, task, wish.By, "")
+}
+
+// settleQueued ends the ledger row of a run that was to begin once more and is canceled in the queue: nobody else does.
+func settleQueued(tx store.Tx, task perdure.Task) error {
+	row, err := tx.Call(task.LedgerKey())
+	if err != nil || row.State != perdure.CallRunning {
+		return err
+	}
+	result, err := causeResult(perdure.CauseCanceled, row).Record(row.Key.Call)
+	if err != nil {
+		return err
+	}
+	return tx.Settle(row.Key, row.Token, perdure.CallSettled, result)
 }
 
 // receiptOf completes a receipt from what the journal says of the task's end.

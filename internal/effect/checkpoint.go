@@ -151,7 +151,7 @@ func (e *Effects) kept(ctx context.Context, q Question) (k kept, ok bool) {
 			p, err = r.Partial(q.Session.ID, q.Command.Message)
 			return err
 		})
-		if err == nil || errors.Is(err, perdure.NotFound) {
+		if true {
 			if k.found = err == nil; strings.TrimSpace(p.Text) != "" {
 				k.text = p.Text
 			}
@@ -215,17 +215,17 @@ func (e *Effects) brokeOff(q Question, failure perdure.ReasonCompleted, bill []p
 	switch recovered.Mode {
 	case perdure.RecoverContinue:
 		return Outcome{
-			Keep:      &store.Partial{Session: s.ID, Message: c.Message, Text: text},
-			Events:    e.events(s, c, append(append([]perdure.Fact{}, bill...), recovered, failure)...),
-			Otherwise: &final,
+			Keep:   &store.Partial{Session: s.ID, Message: c.Message, Text: text},
+			Events: e.events(s, c, append(append([]perdure.Fact{}, bill...), recovered, failure)...),
+			Ending: &final,
 		}
 	case perdure.RecoverRestart: // the same message begins again, so whoever saw its text must forget it
 		recovered.KeptLen, failure.TextPreview = 0, ""
 		replaced := perdure.OutputReplaced{MessageID: c.Message, ReasonCode: perdure.ReplacedByRestart}
 		return Outcome{
-			Drop:      a.dropped(c),
-			Events:    e.events(s, c, append(append([]perdure.Fact{replaced}, bill...), recovered, failure)...),
-			Otherwise: &final,
+			Drop:   a.dropped(c),
+			Events: e.events(s, c, append(append([]perdure.Fact{replaced}, bill...), recovered, failure)...),
+			Ending: &final,
 		}
 	}
 	return final
@@ -249,8 +249,8 @@ func (e *Effects) withheld(q Question, t *trip, a reply) Outcome {
 
 // keep writes and removes checkpoints with the commit of an outcome, and returns what of the outcome counts.
 func (s *step) keep(o Outcome) (Outcome, error) {
-	if turn := s.session.Turn; o.Otherwise != nil && turn != nil && turn.Interrupt != nil {
-		o = *o.Otherwise
+	if turn := s.session.Turn; o.Ending != nil && turn != nil && turn.Interrupt != nil {
+		o = *o.Ending
 	}
 	if o.Keep != nil {
 		if err := s.tx.PutPartial(*o.Keep); err != nil {
@@ -261,4 +261,14 @@ func (s *step) keep(o Outcome) (Outcome, error) {
 		return o, s.tx.DropPartial(s.d.ID, o.Drop)
 	}
 	return o, nil
+}
+
+// findAsked notes which reason step somebody else had begun when the session was taken.
+func (s *step) findAsked(take bool) {
+	if turn := s.session.Turn; take {
+		s.d.asked = ""
+		if turn != nil && turn.Phase == perdure.PhaseReasoning {
+			s.d.asked = turn.Exec
+		}
+	}
 }

@@ -116,11 +116,24 @@ func (e *Effects) DetachCall(ctx context.Context, key perdure.CallKey) (perdure.
 		return perdure.Task{}, fmt.Errorf("detach call %s: %w: it does not run in the foreground", key, perdure.NotFound)
 	}
 	c := running.(*callRun)
+	if waits(e.cfg.Tools, c.row.Tool) {
+		return perdure.Task{}, fmt.Errorf("detach call %s: %w: %s has a wait of its own and stays in the foreground", key, perdure.Conflict, c.row.Tool)
+	}
 	if !c.leave(perdure.DetachedByHost) {
 		return perdure.Task{}, fmt.Errorf("detach call %s: %w: it stays in the foreground: %s", key, perdure.Conflict, c.reason())
 	}
 	task, _ := c.asTask()
 	return e.storedTask(ctx, task)
+}
+
+// waitingCapability brings the tools that start background runs and wait for them.
+const waitingCapability = "background_execution"
+
+// waits reports whether calls of a tool never leave the foreground, whoever asks: what starts background runs, and waits
+// for them (LN5).
+func waits(tools *tool.Registry, name string) bool {
+	t, ok := tools.Get(name)
+	return ok && t.Spec().SoftBudget == tool.Never && t.Spec().Hints.CapabilityID == waitingCapability
 }
 
 // isTask reads back whether a commit was made whose answer was lost.
@@ -192,8 +205,11 @@ func (c *callRun) detachIn(tx store.Tx, why string, soft time.Duration) (perdure
 	now := tx.Now()
 	task.State, task.Worker, task.Executions, task.DeadlineAt = perdure.TaskRunning, c.e.cfg.Worker, c.row.Executions, c.call.Deadline
 	task.CreatedAt, task.UpdatedAt, task.StartedAt, task.HeartbeatAt, task.DetachedAt = now, now, c.row.ClaimedAt, now, now
-	if known, err := tx.Task(task.Session, task.ID); err == nil && known.Kind == perdure.KindSubagent {
+	switch known, err := tx.Task(task.Session, task.ID); {
+	case err == nil && known.Kind == perdure.KindSubagent:
 		task = known
+	case err == nil && !known.FromCall(): // the ids of the call's task are those of the run that it has started (TK1)
+		return perdure.Task{}, fmt.Errorf("%w: it has started the background run %s", perdure.Conflict, known.ID)
 	}
 	c.e.detached.Store(task.ID, key.String()) // a cancel that sees the task finds its work
 	if err := tx.BindCall(key, c.row.Token, task.ID, task.Attempt); err != nil {
@@ -203,7 +219,7 @@ func (c *callRun) detachIn(tx store.Tx, why string, soft time.Duration) (perdure
 	if why == perdure.DetachedByBudget {
 		left.TimeoutSeconds = soft.Seconds()
 	}
-	done := perdure.ToolCompleted{CallID: key.Call, Name: c.row.Tool, DurationMS: now.Sub(c.row.ClaimedAt).Milliseconds()}
+	done := perdure.ToolCompleted{CallID: key.Call, Name: c.row.Tool, DurationMS: elapsed(c.row.ClaimedAt, now).Milliseconds()}
 	done.Result = placeholder(task, left)
 	done.Status = done.Result.Status()
 	var events []perdure.Event

@@ -47,8 +47,7 @@ type Outcome struct {
 	Settle *Settlement
 	Keep   *store.Partial    // the text of a message that stays open (TN20); nil: none
 	Drop   perdure.MessageID // whose checkpoint goes; empty: none does, at no cost (TN19)
-	// Otherwise is what counts instead when the turn is to end: there is no next attempt for the message. nil: nothing.
-	Otherwise *Outcome
+	Ending *Outcome          // counts instead when the turn is to end: the message has no next attempt; nil: this one does
 }
 
 // Settlement ends a claim in the commit of its event (LG7).
@@ -174,9 +173,6 @@ func (e *Effects) commit(ctx context.Context, d *Drive, outcomes []Outcome, take
 		return nil, err
 	}
 	d.row, d.session, d.Rested = step.row, step.session, step.rested
-	if take {
-		d.asked = step.asked
-	}
 	for id, call := range step.claimed {
 		d.claimed[id] = call
 	}
@@ -227,7 +223,6 @@ type step struct {
 	claimed map[perdure.CallID]perdure.Call
 	routed  []claimedTask // calls that are tasks from the start
 	due     []perdure.Command
-	asked   perdure.ExecID // see Drive
 	rested  bool
 }
 
@@ -246,9 +241,7 @@ func (s *step) run(outcomes []Outcome, take bool) error {
 			return err
 		}
 	}
-	if turn := s.session.Turn; take && turn != nil && turn.Phase == perdure.PhaseReasoning {
-		s.asked = turn.Exec
-	}
+	s.findAsked(take)
 	for _, outcome := range outcomes {
 		if err := s.record(outcome); err != nil {
 			return err
@@ -316,7 +309,7 @@ func (s *step) recorded(o Outcome) bool {
 		case perdure.ContextCompacted:
 			return turn == nil || turn.ID != event.Turn || s.session.Compacted.Drop >= f.Compaction.Drop
 		case perdure.TranscriptRepaired:
-			return turn == nil || turn.ID != event.Turn || !s.session.Breaks(f)
+			return turn == nil || !s.session.Breaks(f)
 		case perdure.CallReplanned:
 			return turn == nil || turn.ID != event.Turn || !turn.InPhase(f.Call.ID, perdure.CallReplanning)
 		}

@@ -107,6 +107,13 @@ func (e *Effects) tellParent(ctx context.Context, child perdure.SessionID) error
 	if err != nil {
 		return fmt.Errorf("tell the parent of %s: %w", child, err)
 	}
+	switch call := r.handle.Key.String(); { // the clocks of a call that waits stand still while a person thinks (LN3)
+	case r.ended:
+	case r.child.Question() != nil:
+		e.cfg.Runner.Pause(call)
+	default:
+		e.cfg.Runner.Resume(call)
+	}
 	for _, task := range r.canceled {
 		e.pushCancel(ctx, task)
 	}

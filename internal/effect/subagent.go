@@ -60,7 +60,6 @@ func (p *taskPort) Start(ctx context.Context, o tool.AgentOrder) (task perdure.T
 // childAgent is the agent that the subagent is, with no right that its parent does not have (SA6).
 func (p *taskPort) childAgent(o tool.AgentOrder) (perdure.Agent, error) {
 	wanted := p.owner.agent
-	wanted.Metadata = nil
 	if o.Agent != "" {
 		named, ok := p.e.cfg.Agents[o.Agent]
 		if !ok {
@@ -75,6 +74,7 @@ func (p *taskPort) childAgent(o tool.AgentOrder) (perdure.Agent, error) {
 	}
 	agent := p.owner.agent.Child(wanted)
 	agent.Title = o.Name
+	agent.Metadata = p.owner.agent.Metadata // the host's own: its workspace, for one
 	return agent, nil
 }
 

@@ -104,6 +104,7 @@ func TestTakeOverWhoseAnswerWasLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.cfg.Store = faulty.New(e.cfg.Store, faulty.Nth("InTx", 1, faulty.Fault{Act: faulty.DoAndTimeout}))
+	e.work = e.cfg.Store
 
 	n, err := e.TakeOverTasks(t.Context())
 
@@ -160,7 +161,7 @@ func TestCancelBeforeTheStart(t *testing.T) {
 		})
 	e, id := bed(t, nil, hold)
 	st := &eager{Store: e.cfg.Store}
-	e.cfg.Store = st
+	e.cfg.Store, e.work = st, st
 	st.then = func() {
 		var tasks []perdure.Task
 		err := st.View(t.Context(), func(r store.Reader) (err error) {

@@ -26,6 +26,7 @@ func TestSinkKeepsOutputOverFaults(t *testing.T) {
 					e, id := bed(t, nil)
 					task := stored(t, e, id, "x")
 					e.cfg.Store = faulty.New(e.cfg.Store, faulty.Nth("InTx", n, faulty.Fault{Act: act}))
+					e.work = e.cfg.Store
 					sink := newTaskSink(e, task, 0)
 					want := ""
 					for line := range 40 {

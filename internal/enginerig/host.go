@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/perdure/perdure"
@@ -30,6 +31,12 @@ func Config(s enginetest.Setup, st store.Store, m model.Model, tools *tool.Regis
 		cfg.Overflow = local.OverflowReject
 	case s.Evict:
 		cfg.Overflow = local.OverflowEvict
+	}
+	cfg.CheckpointBytes = s.Checkpoint
+	if s.Guard != "" {
+		cfg.Guards = []local.Guard{{Name: "word", Check: func(text string) (string, bool) {
+			return "[withheld]", strings.Contains(text, s.Guard)
+		}}}
 	}
 	h := host(s)
 	cfg.Route, cfg.Permit = h.route, h.permit

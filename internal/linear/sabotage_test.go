@@ -34,6 +34,8 @@ func TestR17FindsSabotage(t *testing.T) {
 		{"tasks_lost_commit", tasks(), loseCommits},
 		{"tasks_two_ends", tasks(), func() lies { return lies{tx: func(tx store.Tx) store.Tx { return endsTwice{tx} }} }},
 		{"tasks_no_fence", tasks(), func() lies { return lies{tx: func(tx store.Tx) store.Tx { return unfenced{tx} }} }},
+		{"spawns_lost_commit", spawns(), loseCommits},
+		{"spawns_two_children", spawns(), func() lies { return lies{tx: func(tx store.Tx) store.Tx { return hasTwins{tx} }} }},
 	} {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
@@ -147,6 +149,16 @@ func (s unfenced) UpdateTask(session perdure.SessionID, id perdure.TaskID, u per
 		u.Attempt = found.Attempt
 	}
 	return s.Tx.UpdateTask(session, id, u)
+}
+
+// hasTwins thanks whoever registers a child, also a second one.
+type hasTwins struct{ store.Tx }
+
+func (s hasTwins) RegisterChild(key perdure.CallKey, token perdure.Token, child perdure.SessionID) error {
+	if row, err := s.Spawn(key); err == nil && row.State == store.SpawnRunning {
+		return nil
+	}
+	return s.Tx.RegisterChild(key, token, child)
 }
 
 // memo answers every fourth look with what was there at the look before. It is safe for concurrent use.

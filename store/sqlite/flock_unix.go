@@ -22,3 +22,6 @@ func flock(file *os.File) error {
 	}
 	return nil
 }
+
+// dead reports whether there is no process of a number any more.
+func dead(pid int) bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }

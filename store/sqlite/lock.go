@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -14,11 +15,19 @@ import (
 
 const lockName = "lock"
 
+// A process that is killed while it starts another one leaves the lock, for a moment, with the child that has not become
+// its program yet. Whoever comes next looks again so often, if the holder that is named is dead.
+const (
+	heirTime  = 2 * time.Second
+	heirPause = 5 * time.Millisecond
+	maxHolder = 64 << 10 // bytes of what the file says of its holder
+)
+
 // errHeld says that another descriptor has the lock.
 var errHeld = errors.New("held")
 
 // dirLock is the exclusive lock on a data directory. It ends with its last descriptor, which is
-// close-on-exec: when the process dies, it is free at once, whatever children live on.
+// close-on-exec: when the process dies, it is free, whatever children live on (see heirTime).
 type dirLock struct {
 	file *os.File
 }
@@ -42,6 +51,9 @@ func lockDir(dir string, now time.Time, program string) (*dirLock, error) {
 		return nil, fmt.Errorf("%w: lock data directory %s: %w", perdure.Storage, dir, err)
 	}
 	err = flock(file)
+	for until := time.Now().Add(heirTime); errors.Is(err, errHeld) && orphaned(file) && time.Now().Before(until); err = flock(file) {
+		time.Sleep(heirPause)
+	}
 	if errors.Is(err, errHeld) {
 		err = fmt.Errorf("%w: data directory %s is held by %s; stop it, or use --data with another directory",
 			perdure.Conflict, dir, readHolder(file))
@@ -79,10 +91,23 @@ func writeHolder(file *os.File, now time.Time, program string) error {
 	return nil
 }
 
-// readHolder names the holder, as far as the file tells: it is empty for a moment after the lock was taken.
+// holderOf reads who holds the lock, as far as the file tells: it is empty for a moment after the lock was taken.
+func holderOf(file *os.File) (h holder, err error) {
+	err = json.NewDecoder(io.NewSectionReader(file, 0, maxHolder)).Decode(&h)
+	return h, err
+}
+
+// orphaned reports whether the process that is named as the holder is dead, on this machine.
+func orphaned(file *os.File) bool {
+	h, err := holderOf(file)
+	host, unnamed := os.Hostname()
+	return err == nil && unnamed == nil && h.Host == host && h.PID > 0 && dead(h.PID)
+}
+
+// readHolder names the holder.
 func readHolder(file *os.File) string {
-	var h holder
-	if err := json.NewDecoder(file).Decode(&h); err != nil {
+	h, err := holderOf(file)
+	if err != nil {
 		return "another process"
 	}
 	return fmt.Sprintf("process %d (%s on %s, since %s)", h.PID, h.Program, h.Host, h.StartedAt.Format(time.RFC3339))

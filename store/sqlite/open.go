@@ -102,6 +102,12 @@ func openForWriting(ctx context.Context, cfg Config) (_ *Store, err error) {
 		return nil, dialect.Explain(err)
 	}
 	s.lock, s.db, s.writer = lock, db, newWriter(conn, dialect, s.hub.Notify)
+	// What a life before left in the log may look written and not be: a sync of it may have failed (R6). It is written
+	// anew, to the database, before anything is built on it.
+	s.writer.checkpoint(1)
+	if err := s.writer.broken(); err != nil {
+		return nil, errors.Join(err, conn.close())
+	}
 	go s.writer.run() // until Close, which waits for it
 	return s, nil
 }
@@ -147,6 +153,7 @@ func writerPragmas(cfg Config) url.Values {
 	pragmas := []string{
 		"busy_timeout(5000)", "synchronous(FULL)", "foreign_keys(1)",
 		"fullfsync(1)",                 // on macOS a sync is one only with it; elsewhere it means nothing
+		"wal_autocheckpoint(0)",        // the writer does it, and looks at the errors
 		"journal_size_limit(67108864)", // what a burst leaves of the log's file
 	}
 	if cfg.MaxPages > 0 {

@@ -76,6 +76,14 @@ func (r *readers) take(ctx context.Context) (*connection, error) {
 	}
 }
 
+// rest waits for the views that run and lets no others begin. The connections stay open.
+func (r *readers) rest() {
+	close(r.closing)
+	for range cap(r.free) {
+		<-r.free
+	}
+}
+
 // close waits for the views that run and closes all connections.
 func (r *readers) close() error {
 	close(r.closing)

@@ -84,6 +84,14 @@ func (s *Store) Broken() error {
 	return s.writer.broken()
 }
 
+// Broke returns a channel that is closed when Broken has an answer. It is nil for a store that is open for reading only.
+func (s *Store) Broke() <-chan struct{} {
+	if s.writer == nil {
+		return nil
+	}
+	return s.writer.broke
+}
+
 // Stats returns the counts up to now.
 func (s *Store) Stats() Stats {
 	if s.writer == nil {
@@ -116,21 +124,12 @@ func (s *Store) shut() error {
 	return nil
 }
 
-// abandon closes after a failed write or sync, without another one: what a second sync says after a failed one is worth
-// nothing (R6). SQLite empties the log when the last connection that may write is closed and nobody else has the file, so
-// one that only reads is closed after it. Where none can be had the writer's stays open until the process ends.
+// abandon gives the directory back after a failed write or sync, without another one: what a second sync says after a
+// failed one is worth nothing (R6). SQLite empties the log when it closes a database, so it is not closed: its connections
+// stay open until the process ends, which a broken store is the reason for.
 func (s *Store) abandon() error {
-	ctx := context.Background()
-	last, err := s.readers.db.Conn(ctx)
-	if err == nil {
-		var tables, id int64
-		err = last.QueryRowContext(ctx, lookInside).Scan(&tables, &id) // from its first read on it has the file
-		if err == nil {
-			err = errors.Join(s.writer.conn.close(), s.db.Close())
-		}
-		err = errors.Join(err, last.Close())
-	}
-	if err := errors.Join(err, s.readers.close(), s.lock.release()); err != nil {
+	s.readers.rest()
+	if err := s.lock.release(); err != nil {
 		return fmt.Errorf("close data directory %s: %w", s.dir, err)
 	}
 	return nil

@@ -39,6 +39,7 @@ type writer struct {
 	stopped chan struct{} // closed when run has returned
 
 	cause        atomic.Pointer[error] // why nothing is written any more
+	broke        chan struct{}         // closed when cause is set
 	transactions atomic.Int64
 	commits      atomic.Int64
 }
@@ -54,7 +55,7 @@ type request struct {
 func newWriter(conn *connection, dialect sqlstore.Dialect, notify func(perdure.SessionID)) *writer {
 	return &writer{
 		conn: conn, dialect: dialect, notify: notify,
-		queue: make(chan *request), closing: make(chan struct{}), stopped: make(chan struct{}),
+		queue: make(chan *request), closing: make(chan struct{}), stopped: make(chan struct{}), broke: make(chan struct{}),
 	}
 }
 
@@ -93,7 +94,9 @@ func (w *writer) breakDown(err error) error {
 	if !errors.Is(err, perdure.Storage) {
 		err = fmt.Errorf("%w: %w", perdure.Storage, err)
 	}
-	w.cause.CompareAndSwap(nil, &err)
+	if w.cause.CompareAndSwap(nil, &err) {
+		close(w.broke)
+	}
 	return err
 }
 
@@ -107,6 +110,7 @@ func (w *writer) run() {
 			return
 		case req := <-w.queue:
 			w.serve(w.gather(req))
+			w.checkpoint(fullLog)
 		}
 	}
 }
@@ -194,6 +198,47 @@ func (w *writer) commit(batch []*request) error {
 	}
 	w.commits.Add(1)
 	return nil
+}
+
+// The log: how many of its pages the database does not have yet, and moving them there without waiting for readers.
+const (
+	askLog  = `PRAGMA wal_checkpoint(NOOP)`
+	moveLog = `PRAGMA wal_checkpoint(PASSIVE)`
+)
+
+// fullLog is how many pages of 4 KiB the log may hold before they are moved.
+const fullLog = 1000
+
+// checkpoint moves the log into the database when it holds so many pages that are not there, after the callers have their
+// answers. SQLite would do so itself, in a commit, and keep it to itself when a write or sync of it fails; here that breaks
+// the writer as any other does (R6). Without space, or beside a reader of old pages, the log goes on growing until there is.
+func (w *writer) checkpoint(pages int64) {
+	if w.broken() != nil {
+		return
+	}
+	held, err := w.log(askLog)
+	if err == nil && held >= pages {
+		_, err = w.log(moveLog)
+	}
+	if err != nil && !isFull(err) && !isBusy(err) {
+		_ = w.breakDown(err) // who comes next is told
+	}
+}
+
+// log runs a statement about the log and returns how many of its pages the database does not have then.
+func (w *writer) log(query string) (int64, error) {
+	rows, err := w.conn.QueryContext(context.Background(), query)
+	if err != nil {
+		return 0, err
+	}
+	defer rows.Close()
+	var busy, all, moved int64
+	for rows.Next() {
+		if err := rows.Scan(&busy, &all, &moved); err != nil {
+			return 0, err
+		}
+	}
+	return all - moved, rows.Err()
 }
 
 // runOne runs one transaction in a savepoint and undoes it unless its fn returned nil. Alone it needs none: what is

@@ -199,6 +199,15 @@ func spawnsOfTrees(s *subject) {
 	s.same("another tree", s.spawns(other), []store.Spawn{foreign})
 	s.same("of a child, which is no root", s.spawns(child.Child), []store.Spawn(nil))
 	s.same("all", s.spawns(""), []store.Spawn{child, foreign, grandchild, ended})
+
+	batch := s.session()
+	s.write(func(tx store.Tx) error { // claims of one moment
+		_, _, first := tx.ClaimSpawn(store.Spawn{Key: perdure.CallKey{Session: batch, Call: "call b"}, Root: batch, Token: "token b"})
+		_, _, second := tx.ClaimSpawn(store.Spawn{Key: perdure.CallKey{Session: batch, Call: "call a"}, Root: batch, Token: "token a"})
+		return errors.Join(first, second)
+	})
+	claims := s.spawns(batch)
+	s.same("claims of one moment", []perdure.Token{claims[0].Token, claims[1].Token}, []perdure.Token{"token b", "token a"})
 }
 
 func spawnAndOthers(s *subject) {

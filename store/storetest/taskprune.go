@@ -143,10 +143,15 @@ func pruneLeavesUndelivered(s *subject) {
 
 func pruneLeavesOpenApprovals(s *subject) {
 	t := s.endedTask(s.session(), 1)
-	closed, open := s.newApproval(t.Session), s.newApproval(t.Session)
-	closed.Task, closed.State, open.Task = t.ID, perdure.ApprovalDenied, t.ID
-	s.ask(closed)
-	s.ask(open)
+	before, open, after := s.newApproval(t.Session), s.newApproval(t.Session), s.newApproval(t.Session)
+	before.State, after.State = perdure.ApprovalDenied, perdure.ApprovalApproved
+	before.Task, open.Task, after.Task = t.ID, t.ID, t.ID
+	for _, a := range []perdure.Approval{before, open, after} {
+		early := a
+		early.Task = "task_other"
+		s.ask(early) // the last word counts
+		s.ask(a)
+	}
 
 	s.same("gone", s.pruneTasks(moment(99), 0), []perdure.Task(nil))
 	s.same("left", s.records(), []perdure.Task{t})

@@ -23,7 +23,7 @@ func (p *place) prepareDisk() (undo func(), err error) {
 		return nil, err
 	}
 	undo = func() {
-		if err := p.keepData(data); err != nil {
+		if err := p.takeHome(data); err != nil {
 			fmt.Fprintf(p.Talk, "chaos: the small disk at %s: %v\n", data, err)
 		}
 	}
@@ -34,8 +34,8 @@ func (p *place) prepareDisk() (undo func(), err error) {
 	return undo, nil
 }
 
-// keepData copies the data to a real disk and takes the small one away.
-func (p *place) keepData(data string) error {
+// takeHome copies the data to a real disk and takes the small one away.
+func (p *place) takeHome(data string) error {
 	kept := p.path("data.kept")
 	root, err := os.OpenRoot(data)
 	if err != nil {

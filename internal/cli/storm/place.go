@@ -130,7 +130,10 @@ func (p *place) disturb(ctx context.Context, far engine.Engine, witness *chaos.W
 		fmt.Fprintln(p.Talk, "no more faults: waiting for rest")
 	}
 	close(enough)
-	return errors.Join(err, <-spoken)
+	if told := <-spoken; err == nil {
+		return told
+	}
+	return err // what the sessions say is its echo
 }
 
 // mix starts the server once, undisturbed, to see what it can do, and writes the agent's script.

@@ -1,0 +1,151 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// row is one attack.
+type row struct {
+	id    string
+	what  string // is attacked, and how
+	trial string // what is counted
+	n     int    // how many
+	env   []string
+	args  []string // the command
+}
+
+// rows are the attacks, in the order in which they run.
+func rows(o options, binary string) []row {
+	count := func(quick, full int) int {
+		if o.scale == "quick" {
+			return quick
+		}
+		return full
+	}
+	seed := strconv.FormatInt(o.seed, 10)
+	test := func(pkg, name string) []string {
+		return []string{"go", "test", "-count=1", "-timeout=6h", "-v", "-run", "^(" + name + ")$", pkg}
+	}
+	env := func(pairs ...any) (list []string) {
+		for i := 0; i < len(pairs); i += 2 {
+			list = append(list, fmt.Sprintf("%v=%v", pairs[i], pairs[i+1]))
+		}
+		return list
+	}
+	kills, sessions := count(30, 1000), count(10, 50)
+	return []row{
+		{
+			"R1", "the real binary is killed, stopped and asked to end at random moments, under mixed work; judged from outside", "kills", kills, nil,
+			[]string{binary, "chaos", "--kills", strconv.Itoa(kills), "--sessions", strconv.Itoa(sessions), "--seed", seed, "-o", "json"},
+		},
+		{
+			"R2", "the runtime dies, panics or gets an error at every call of every store method that a turn uses", "points", 0,
+			env("KILLPOINTS", map[bool]string{true: "some", false: "all"}[o.scale == "quick"]), test("./engine/local", "TestR02.*"),
+		},
+		{
+			"R5", "power cuts: the file operations of a run, with writes lost and torn", "crash states", count(300, 10000),
+			env("POWERCUT_STATES", count(300, 10000)), test("./cmd/perdure", "TestR05.*"),
+		},
+		{
+			"R6", "fsync and write fail at the nth call of the real binary", "failures put in", 0, env("DISKFAULT_N", count(12, 50)), test("./cmd/perdure", "TestR06.*"),
+		},
+		{
+			"R7", "the disk is full at random moments", "cycles", count(10, 200), env("FULLDISK_CYCLES", count(10, 200)), test("./cmd/perdure", "TestR07.*"),
+		},
+		{
+			"R12", "a worker is stopped beyond its lease, another takes over, the first goes on", "rounds", count(300, 10000), env("LEASES", count(300, 10000)), test("./engine/local", "TestR12.*"),
+		},
+		{
+			"R17", "histories of the ledger, of handles, tasks and files are linearisable", "histories a model", count(60, 1000),
+			env("LINEAR_HISTORIES", count(60, 1000), "LINEAR_OPERATIONS", count(300, 5000)), test("./internal/linear", "TestR17.*"),
+		},
+		{
+			"R18", "simulated programs of sessions, lanes, approvals, subagents, cancels and crashes, in virtual time", "programs", count(1000, 10000),
+			env("SEEDS", count(1000, 10000)), test("./internal/sim", "TestR18.*"),
+		},
+		{
+			"lanes", "random interleavings of start, detach, approve, deny, cancel, interrupt, complete, fail, panic, drain, restart", "steps", count(20000, 1000000),
+			env("LANES_STEPS", count(20000, 1000000), "LANES_SEED", seed), test("./engine/local", "TestLaneStorm"),
+		},
+		{
+			"R32", "bugs put back into a copy, one at a time: a test must find each", "bugs", 0, nil, []string{"bash", "scripts/museum.sh"},
+		},
+	}
+}
+
+// result is what came of a row.
+type result struct {
+	row     row
+	err     error
+	took    time.Duration
+	figures []string // what it printed of itself
+	tail    string   // the end of its output, when it failed
+}
+
+// figure is a line that a test logs, or that is JSON, or that a script tells.
+var figure = regexp.MustCompile(`(?m)^\s+\w+_test\.go:\d+: (.+)$|^(\{.*\})$|^museum: (.+)$`)
+
+// maxFigures is how many lines of a row stand on the page.
+const maxFigures = 12
+
+// carryOut runs the row's command in a group of its own, which ends with ctx.
+func (r row) carryOut(ctx context.Context) result {
+	begun := time.Now()
+	cmd := exec.CommandContext(ctx, r.args[0], r.args[1:]...)
+	cmd.Env = append(os.Environ(), r.env...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	cmd.WaitDelay = time.Minute
+	out, err := cmd.CombinedOutput()
+	found := result{row: r, err: err, took: time.Since(begun)}
+	text := string(out)
+	for _, match := range figure.FindAllStringSubmatch(text, -1) {
+		found.figures = append(found.figures, strings.TrimSpace(strings.Join(match[1:], "")))
+	}
+	found.figures = found.figures[max(len(found.figures)-maxFigures, 0):]
+	if err == nil && strings.Contains(text, "no tests to run") {
+		found.err = errors.New("there is no such test")
+	}
+	if found.err != nil {
+		found.tail = text[max(len(text)-2000, 0):]
+	}
+	return found
+}
+
+func (r result) verdict() string {
+	if r.err != nil {
+		return "FAILED"
+	}
+	return "held"
+}
+
+// build makes the binary that is attacked.
+func build(ctx context.Context, path string) error {
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", path, "./cmd/perdure")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build: %w: %s", err, out)
+	}
+	return nil
+}
+
+// machine says where it ran.
+func machine(ctx context.Context) string {
+	commit := "unknown"
+	if out, err := exec.CommandContext(ctx, "git", "describe", "--always", "--dirty").Output(); err == nil {
+		commit = strings.TrimSpace(string(out))
+	}
+	return fmt.Sprintf("%d cores, %s/%s, %s, commit %s", runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version(), commit)
+}

@@ -1,0 +1,330 @@
+package local_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/store"
+)
+
+// office is one store that several workers share. It sees every commit in its order, and knows who has what: a write to
+// something that another worker has taken is a stale one.
+type office struct {
+	mu    sync.Mutex
+	owner map[string]string // guarded by mu; the worker that took a session, a task or a call last, by its key
+	free  map[string]bool   // guarded by mu; sessions that were let go: who had them last is the last that may have written
+	runs  map[string]string // guarded by mu; the key of a task, by its artifact directory
+	wrong []string          // guarded by mu
+
+	workers map[string]perdure.WorkerID // guarded by mu; by the name of their desk
+	unsure  bool                        // a dead worker may come back to life: that is what a test does
+}
+
+func newOffice() *office {
+	return &office{owner: map[string]string{}, free: map[string]bool{}, runs: map[string]string{}, workers: map[string]perdure.WorkerID{}}
+}
+
+func (o *office) problems() []string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.wrong
+}
+
+// desk is the handle of one worker. It can be frozen as SIGSTOP would freeze its process: whoever calls the store, or comes
+// by in a tool, stays until it is thawed.
+type desk struct {
+	store.Store
+	office *office
+	name   string
+	spy    spyConfig
+
+	mu     sync.Mutex
+	ice    chan struct{}    // guarded by mu; nil: nothing is frozen. Closed by thaw
+	hit    chan struct{}    // closed when it froze
+	n      int              // guarded by mu; transactions
+	point  int              // guarded by mu; the transaction at which it freezes; 0: none
+	after  bool             // it freezes after the commit, before its answer
+	worker perdure.WorkerID // guarded by mu
+}
+
+// spyConfig says which fences are taken away, to see what the others hold.
+type spyConfig struct {
+	unleased bool // the worker's own lease always holds
+	unfenced bool // every epoch is the right one
+}
+
+func (o *office) desk(name string, st store.Store, point int, after bool) *desk {
+	return &desk{Store: st, office: o, name: name, hit: make(chan struct{}), point: point, after: after}
+}
+
+func (d *desk) freeze() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	select {
+	case <-d.hit: // a worker freezes once
+	default:
+		close(d.hit)
+		d.ice = make(chan struct{})
+	}
+}
+
+func (d *desk) thaw() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.ice != nil {
+		close(d.ice)
+		d.ice = nil
+	}
+}
+
+// stand waits while the desk is frozen.
+func (d *desk) stand() {
+	for {
+		d.mu.Lock()
+		ice := d.ice
+		d.mu.Unlock()
+		if ice == nil {
+			return
+		}
+		<-ice
+	}
+}
+
+func (d *desk) InTx(ctx context.Context, fn func(store.Tx) error) error {
+	d.stand()
+	d.mu.Lock()
+	d.n++
+	now := d.n == d.point
+	d.mu.Unlock()
+	if now && !d.after {
+		d.freeze()
+		d.stand()
+	}
+	err := d.Store.InTx(ctx, func(tx store.Tx) error {
+		spy := &seenTx{Tx: tx, d: d}
+		if err := fn(spy); err != nil {
+			return err
+		}
+		spy.committed()
+		return nil
+	})
+	if now && d.after {
+		d.freeze()
+	}
+	d.stand()
+	return err
+}
+
+func (d *desk) View(ctx context.Context, fn func(store.Reader) error) error {
+	d.stand()
+	err := d.Store.View(ctx, fn)
+	d.stand()
+	return err
+}
+
+func (d *desk) Watch(ctx context.Context, id perdure.SessionID, after int64, fn func(store.Frame) error) error {
+	d.stand()
+	return d.Store.Watch(ctx, id, after, func(f store.Frame) error {
+		d.stand()
+		return fn(f)
+	})
+}
+
+func (d *desk) Publish(f store.Frame) {
+	d.stand()
+	d.Store.Publish(f)
+}
+
+// seenTx notes what a transaction writes.
+type seenTx struct {
+	store.Tx
+	d      *desk
+	takes  []string // keys that it takes
+	writes []write
+
+	released string // a session; empty: none
+}
+
+// write is one write, with what its writer must have.
+type write struct{ key, what string }
+
+func (s *seenTx) note(key, format string, args ...any) {
+	s.writes = append(s.writes, write{key, fmt.Sprintf(format, args...)})
+}
+
+// committed judges the writes, in the order of the commits: nothing else is committed meanwhile.
+func (s *seenTx) committed() {
+	o := s.d.office
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	s.d.mu.Lock()
+	worker, unleased := s.d.worker, s.d.spy.unleased
+	s.d.mu.Unlock()
+	row, err := s.Tx.Worker(worker)
+	dead := worker != "" && (err != nil || !row.LeaseUntil.After(s.Now()))
+	for _, key := range s.takes {
+		if dead && !unleased {
+			o.wrong = append(o.wrong, fmt.Sprintf("%s takes %s with a lease that has passed", s.d.name, key))
+		}
+		if owner := o.owner[key]; owner != s.d.name && !o.free[key] && strings.HasPrefix(key, "session_") && o.lives(s.Tx, owner) {
+			o.wrong = append(o.wrong, fmt.Sprintf("%s takes %s from %s, which lives", s.d.name, key, owner))
+		}
+		o.owner[key], o.free[key] = s.d.name, false
+	}
+	for _, w := range s.writes {
+		if owner := o.owner[w.key]; owner != "" && owner != s.d.name {
+			o.wrong = append(o.wrong, fmt.Sprintf("%s writes %s, which %s has: %s", s.d.name, w.key, owner, w.what))
+		}
+		if dead && !unleased {
+			o.wrong = append(o.wrong, fmt.Sprintf("%s writes %s with a lease that has passed: %s", s.d.name, w.key, w.what))
+		}
+	}
+	if s.released != "" {
+		o.free[s.released] = true
+	}
+}
+
+// lives reports whether a worker that drives a session lives. It is called with mu held.
+func (o *office) lives(r store.Reader, name string) bool {
+	row, err := r.Worker(o.workers[name])
+	return err == nil && row.LeaseUntil.After(r.Now()) && !o.unsure
+}
+
+func (s *seenTx) PutWorker(w store.Worker) error {
+	s.d.mu.Lock()
+	s.d.worker = w.ID
+	s.d.mu.Unlock()
+	s.d.office.mu.Lock()
+	s.d.office.workers[s.d.name] = w.ID
+	s.d.office.mu.Unlock()
+	return s.Tx.PutWorker(w)
+}
+
+func (s *seenTx) Worker(id perdure.WorkerID) (store.Worker, error) {
+	w, err := s.Tx.Worker(id)
+	s.d.mu.Lock()
+	defer s.d.mu.Unlock()
+	if s.d.spy.unleased && id == s.d.worker {
+		w, err = store.Worker{ID: id, LeaseUntil: s.Now().Add(time.Hour)}, nil
+	}
+	return w, err
+}
+
+func (s *seenTx) LockSession(id perdure.SessionID, epoch int64) (int64, error) {
+	s.d.mu.Lock()
+	unfenced := s.d.spy.unfenced
+	s.d.mu.Unlock()
+	if unfenced {
+		row, err := s.Tx.Session(id)
+		return row.LastSeq, err
+	}
+	return s.Tx.LockSession(id, epoch)
+}
+
+func (s *seenTx) TakeSession(id perdure.SessionID, worker perdure.WorkerID) (store.Session, error) {
+	s.takes = append(s.takes, string(id))
+	return s.Tx.TakeSession(id, worker)
+}
+
+// ReleaseSession lets go of what nobody has then.
+func (s *seenTx) ReleaseSession(id perdure.SessionID, epoch int64) error {
+	s.note(string(id), "released")
+	s.released = string(id)
+	return s.Tx.ReleaseSession(id, epoch)
+}
+
+func (s *seenTx) SaveSession(id perdure.SessionID, title string, status perdure.SessionStatus) error {
+	s.note(string(id), "saved")
+	return s.Tx.SaveSession(id, title, status)
+}
+
+func (s *seenTx) PutSnapshot(id perdure.SessionID, snap store.Snapshot) error {
+	s.note(string(id), "snapshot")
+	return s.Tx.PutSnapshot(id, snap)
+}
+
+// Append is a write of the session's driver, unless the event is a task's, or an intent, which everybody may write.
+func (s *seenTx) Append(id perdure.SessionID, events []perdure.Event) error {
+	for _, e := range events {
+		switch e.Fact.(type) {
+		case perdure.MessageReceived, perdure.InterruptRequested, perdure.TaskCancelRequested, perdure.SessionCreated, perdure.TaskCancelReceipt:
+		case perdure.TaskUpdated, perdure.TaskCreated, perdure.TaskReattached: // judged with the row
+		default:
+			s.note(string(id), "%s", e.Type())
+		}
+	}
+	return s.Tx.Append(id, events)
+}
+
+func (s *seenTx) CreateTask(t perdure.Task) (perdure.Task, bool, error) {
+	stored, created, err := s.Tx.CreateTask(t)
+	if created {
+		s.takes = append(s.takes, string(t.ID))
+		s.note(string(t.ID), "created")
+		s.d.office.mu.Lock()
+		s.d.office.runs[t.ArtifactDir()] = string(t.ID)
+		s.d.office.mu.Unlock()
+	}
+	return stored, created, err
+}
+
+// UpdateTask is a write of the attempt. A start and a take-over take the task; a wish is everybody's, and what becomes of
+// a result is the session's driver's.
+func (s *seenTx) UpdateTask(session perdure.SessionID, id perdure.TaskID, u perdure.TaskUpdate) (perdure.TaskChange, error) {
+	change, err := s.Tx.UpdateTask(session, id, u)
+	if err != nil || change.Answer != perdure.Updated {
+		return change, err
+	}
+	switch {
+	case u.Cancel != nil:
+	case u.Delivered != "":
+		s.note(string(session), "delivery of %s", id)
+	case u.Worker != "" || u.IncrementAttempt:
+		s.takes = append(s.takes, string(id))
+	default:
+		s.note(string(id), "update %+v", u)
+	}
+	return change, err
+}
+
+func (s *seenTx) AppendLog(id perdure.TaskID, attempt int, stream string, p []byte) (int64, error) {
+	if len(p) > 0 && stream != "system" { // the mark of a take-over is in the commit that takes
+		s.note(string(id), "log")
+	}
+	return s.Tx.AppendLog(id, attempt, stream, p)
+}
+
+func (s *seenTx) Claim(c perdure.Call, live func(perdure.WorkerID) bool) (perdure.ClaimOutcome, perdure.Call, error) {
+	s.takes = append(s.takes, c.Key.String())
+	return s.Tx.Claim(c, live)
+}
+
+func (s *seenTx) TakeCall(old, next perdure.Call) error {
+	s.takes = append(s.takes, old.Key.String())
+	return s.Tx.TakeCall(old, next)
+}
+
+func (s *seenTx) BindCall(key perdure.CallKey, token perdure.Token, task perdure.TaskID, attempt int) error {
+	s.note(key.String(), "bound")
+	return s.Tx.BindCall(key, token, task, attempt)
+}
+
+func (s *seenTx) Settle(key perdure.CallKey, token perdure.Token, state perdure.CallState, r perdure.ToolResult) error {
+	s.note(key.String(), "settled %s", state)
+	return s.Tx.Settle(key, token, state, r)
+}
+
+func (s *seenTx) PutFile(id perdure.SessionID, f store.File) (bool, error) {
+	s.d.office.mu.Lock()
+	for dir, task := range s.d.office.runs {
+		if strings.HasPrefix(f.Path, dir+"/") {
+			defer s.note(task, "file %s", f.Path)
+		}
+	}
+	s.d.office.mu.Unlock()
+	return s.Tx.PutFile(id, f)
+}

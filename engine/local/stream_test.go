@@ -1,0 +1,396 @@
+package local_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine"
+	"github.com/perdure/perdure/engine/enginetest"
+	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/store/memory"
+)
+
+const (
+	streamed     = "I look into every drawer, one after another, and note what is there."
+	streamScript = `
+prefix: true
+rules:
+  - when: {not_called: note}
+    text: ` + streamed + `
+    chunk: 9
+    calls: [{name: note, args: {text: a}}]
+steps: [{text: done, repeat: true}]
+`
+)
+
+// talk is what a conversation holds: who said what.
+func talk(t *testing.T, eng engine.Engine, id perdure.SessionID) (lines []string, fold *perdure.Session) {
+	t.Helper()
+	events, err := eng.Events(context.Background(), id, 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fold = perdure.NewSession(id)
+	for _, e := range events {
+		if err := fold.Apply(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, m := range fold.Transcript {
+		line := string(m.Role) + ": " + m.Text()
+		for _, p := range m.Parts {
+			if p.Result != nil {
+				line += string(p.Result.Result)
+			}
+		}
+		lines = append(lines, line)
+	}
+	return lines, fold
+}
+
+// checkpointOf reads what is kept of the open message of a session; empty: nothing.
+func checkpointOf(t *testing.T, st store.Store, id perdure.SessionID) string {
+	t.Helper()
+	fold := perdure.NewSession(id)
+	err := st.View(t.Context(), func(r store.Reader) error {
+		events, err := r.Events(id, 0, 0)
+		for _, e := range events {
+			err = errors.Join(err, fold.Apply(e))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if fold.Turn == nil || !fold.Turn.Open {
+		return ""
+	}
+	return partialOf(t, st, id, fold.Turn.Message)
+}
+
+func partialOf(t *testing.T, st store.Store, id perdure.SessionID, message perdure.MessageID) string {
+	t.Helper()
+	var p store.Partial
+	err := st.View(t.Context(), func(r store.Reader) (err error) {
+		p, err = r.Partial(id, message)
+		return err
+	})
+	if err != nil && !errors.Is(err, perdure.NotFound) {
+		t.Fatal(err)
+	}
+	return p.Text
+}
+
+// started are the messages that were opened.
+func started(t *testing.T, eng engine.Engine, id perdure.SessionID) (ids []perdure.MessageID) {
+	t.Helper()
+	events, err := eng.Events(t.Context(), id, 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range events {
+		if f, ok := e.Fact.(perdure.OutputStarted); ok {
+			ids = append(ids, f.MessageID)
+		}
+	}
+	return ids
+}
+
+// TestStreamKilledEverywhere kills the engine at each of its transactions, those of the checkpoints among them, before it
+// and after it without telling (TN19, TN20). The conversation is whole, nothing stands there twice, and no call of an
+// answer that was not whole was made.
+func TestStreamKilledEverywhere(t *testing.T) {
+	t.Parallel()
+	for _, policy := range []perdure.RecoveryMode{perdure.RecoverContinue, perdure.RecoverFinalize, perdure.RecoverRestart} {
+		for _, after := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s_after_%t", policy, after), func(t *testing.T) {
+				t.Parallel()
+				kept := 0
+				for n := int64(1); ; n++ {
+					text, died := killStream(t, policy, death{N: n, After: after})
+					if !died {
+						break
+					}
+					if text != "" {
+						kept++
+					}
+				}
+				if kept < 8 {
+					t.Errorf("only %d deaths left a checkpoint", kept)
+				}
+			})
+		}
+	}
+}
+
+// killStream plays one death, and returns the checkpoint that it left.
+func killStream(t *testing.T, policy perdure.RecoveryMode, point death) (kept string, died bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	st := memory.New(memory.Config{})
+	w := newWorld(t, enginetest.Setup{Script: streamScript, Checkpoint: 1, MaxRuns: 5}, func(*testing.T) store.Store { return st }, func(store.Store) {})
+	eng := w.Start(t)
+	s, err := eng.NewSession(ctx, perdure.Agent{Recovery: policy})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Stop(t)
+	if err := eng.Send(ctx, s.ID, perdure.Text("look")); err != nil {
+		t.Fatal(err)
+	}
+	w.point = point
+	mortal := w.Start(t)
+	rest := make(chan error, 1) // one result; nobody may be listening
+	go func() { rest <- mortal.WaitIdle(ctx, s.ID) }()
+	select {
+	case <-w.mortal.Expired:
+		died = true
+	case err := <-rest:
+		if err != nil {
+			t.Fatalf("without a death: %v", err)
+		}
+	}
+	w.Kill(t)
+	kept = checkpointOf(t, st, s.ID)
+	eng = w.Start(t)
+	if err := eng.WaitIdle(ctx, s.ID); err != nil {
+		t.Fatalf("%+v: %v", point, err)
+	}
+	checkStream(t, eng, st, streamEnd{id: s.ID, policy: policy, kept: kept, effects: len(w.Effects("note"))})
+	w.Kill(t)
+	return kept, died
+}
+
+// streamEnd is what a death left.
+type streamEnd struct {
+	id      perdure.SessionID
+	policy  perdure.RecoveryMode
+	kept    string
+	effects int
+}
+
+func checkStream(t *testing.T, eng engine.Engine, st store.Store, end streamEnd) {
+	t.Helper()
+	lines, fold := talk(t, eng, end.id)
+	cut := slices.IndexFunc(fold.Transcript, func(m perdure.Message) bool { return m.Interrupted })
+	switch {
+	case cut >= 0 && (end.policy != perdure.RecoverFinalize || !strings.HasPrefix(fold.Transcript[cut].Text(), end.kept)):
+		t.Errorf("%q was kept: got %q", end.kept, lines)
+	case cut >= 0: // it stands, with a note; the next answer says it as if it had not been
+		lines = slices.Delete(lines, cut, cut+2)
+	case end.kept != "" && end.policy == perdure.RecoverFinalize:
+		t.Errorf("%q was kept and is lost: got %q", end.kept, lines)
+	}
+	want := []string{"user: look", "agent: " + streamed, `tool_result: {"noted":"a"}`, "agent: done"}
+	if !slices.Equal(lines, want) {
+		t.Errorf("%q was kept: got %q, want %q", end.kept, lines, want)
+	}
+	if end.effects > 2 || end.effects == 0 {
+		t.Errorf("%d effects", end.effects)
+	}
+	for _, id := range started(t, eng, end.id) {
+		if text := partialOf(t, st, end.id, id); text != "" {
+			t.Errorf("a checkpoint of %s is left: %q", id, text)
+		}
+	}
+}
+
+// unreadable is a store whose checkpoints cannot be read for a while.
+type unreadable struct {
+	store.Store
+	fails atomic.Bool
+	tried chan struct{} // capacity 1: somebody tried
+}
+
+func (u *unreadable) View(ctx context.Context, fn func(store.Reader) error) error {
+	return u.Store.View(ctx, func(r store.Reader) error { return fn(unreadableView{r, u}) })
+}
+
+type unreadableView struct {
+	store.Reader
+	u *unreadable
+}
+
+func (v unreadableView) Partial(session perdure.SessionID, message perdure.MessageID) (store.Partial, error) {
+	if !v.u.fails.Load() {
+		return v.Reader.Partial(session, message)
+	}
+	select {
+	case v.u.tried <- struct{}{}:
+	default:
+	}
+	return store.Partial{}, fmt.Errorf("%w: no checkpoints", perdure.Unavailable)
+}
+
+// openAnswer makes a session over a store whose turn has an open message, of which so much is kept, and answered ones before.
+func openAnswer(t *testing.T, w *world, agent perdure.Agent, text string) perdure.SessionID {
+	t.Helper()
+	st := w.open(t)
+	eng := w.Start(t)
+	s, err := eng.NewSession(t.Context(), agent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Stop(t)
+	m := func(n int) perdure.MessageID { return perdure.MessageID(fmt.Sprintf("message_%032d", n)) }
+	turn := perdure.TurnID("turn_" + strings.Repeat("1", 32))
+	input := perdure.Text("look")
+	input.ID = m(1)
+	first := perdure.Message{ID: m(2), Role: perdure.RoleAgent, Parts: []perdure.Part{
+		{Type: perdure.PartText, Text: "first"},
+		{Type: perdure.PartToolCall, Call: &perdure.ToolCall{ID: "call_1", Name: "nonsense", Arguments: []byte("{}")}},
+	}}
+	refused := perdure.Refused("call_1", perdure.ErrorRejected, "no such tool")
+	facts := []perdure.Fact{
+		perdure.MessageReceived{Message: input, Source: "user"}, perdure.SessionActivated{TurnID: turn},
+		perdure.TurnStarted{TurnID: turn, Cause: perdure.CauseMessage, MessageID: input.ID},
+		perdure.ReasonStarted{ExecID: "exec_1", MessageID: first.ID, Iteration: 1, Attempt: 1, Inputs: []perdure.MessageID{input.ID}},
+		perdure.OutputStarted{MessageID: first.ID}, perdure.OutputCompleted{Message: first},
+		perdure.ReasonCompleted{ExecID: "exec_1", Success: true, ToolCallCount: 1},
+		perdure.ActStarted{Calls: []perdure.PlannedCall{{ID: "call_1", Name: "nonsense", Refusal: &refused}}},
+		perdure.ToolCompleted{CallID: "call_1", Name: "nonsense", Status: refused.Status(), Result: refused}, perdure.ActCompleted{ErrorCount: 1},
+		perdure.ReasonStarted{ExecID: "exec_2", MessageID: m(3), Iteration: 2, Attempt: 1}, perdure.OutputStarted{MessageID: m(3)},
+	}
+	var events []perdure.Event
+	for i, f := range facts {
+		events = append(events, perdure.Event{ID: perdure.EventID(fmt.Sprintf("event_%032d", i)), At: time.Now(), Turn: turn, Fact: f})
+	}
+	err = st.InTx(t.Context(), func(tx store.Tx) error {
+		if _, err := tx.TakeSession(s.ID, "worker_dead"); err != nil {
+			return err
+		}
+		if err := tx.Append(s.ID, events); err != nil {
+			return err
+		}
+		return tx.PutPartial(store.Partial{Session: s.ID, Message: m(3), Text: text})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.ID
+}
+
+const afterFirst = `
+prefix: true
+steps: [{text: x}, {text: a second answer}, {text: over, repeat: true}]
+`
+
+// TestPartialKeyedByMessage: a first message of the turn that is whole hides no second one that broke off (TN19).
+func TestPartialKeyedByMessage(t *testing.T) {
+	t.Parallel()
+	st := memory.New(memory.Config{})
+	w := newWorld(t, enginetest.Setup{Script: afterFirst}, func(*testing.T) store.Store { return st }, func(store.Store) {})
+	id := openAnswer(t, w, perdure.Agent{}, "a second \n")
+
+	eng := w.Start(t)
+	if err := eng.WaitIdle(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+
+	lines, fold := talk(t, eng, id)
+	if len(lines) != 4 || lines[1] != "agent: first" || lines[3] != "agent: a second answer" || partialOf(t, st, id, fold.Transcript[3].ID) != "" {
+		t.Errorf("got %q", lines)
+	}
+}
+
+// TestPartialReadBeforeTheModel: while the checkpoint cannot be read, no model is asked, since its text would come twice.
+func TestPartialReadBeforeTheModel(t *testing.T) {
+	t.Parallel()
+	st := &unreadable{Store: memory.New(memory.Config{}), tried: make(chan struct{}, 1)}
+	w := newWorld(t, enginetest.Setup{Script: afterFirst}, func(*testing.T) store.Store { return st }, func(store.Store) {})
+	id := openAnswer(t, w, perdure.Agent{Recovery: perdure.RecoverFinalize}, "a second")
+	st.fails.Store(true)
+	eng := w.Start(t)
+
+	for range 3 {
+		<-st.tried
+	}
+	_, fold := talk(t, eng, id)
+	if fold.Turn == nil || fold.Turn.Exec != "exec_2" || fold.Turn.LLMCallCount != 2 {
+		t.Fatalf("it went on: %+v", fold.Turn)
+	}
+	st.fails.Store(false)
+	if err := eng.WaitIdle(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+
+	if lines, fold := talk(t, eng, id); len(lines) != 6 || lines[3] != "agent: a second" || !fold.Transcript[3].Interrupted {
+		t.Errorf("got %q", lines)
+	}
+}
+
+// TestGuardOverAKeptText: a guard looks at what was kept before its answer goes on or stands (TN9).
+func TestGuardOverAKeptText(t *testing.T) {
+	t.Parallel()
+	st := memory.New(memory.Config{})
+	w := newWorld(t, enginetest.Setup{Script: afterFirst, Guard: "second"}, func(*testing.T) store.Store { return st }, func(store.Store) {})
+	id := openAnswer(t, w, perdure.Agent{}, "a second")
+
+	eng := w.Start(t)
+	if err := eng.WaitIdle(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+
+	lines, fold := talk(t, eng, id)
+	if len(lines) != 4 || lines[3] != "agent: [withheld]" || partialOf(t, st, id, fold.Transcript[3].ID) != "" {
+		t.Errorf("got %q", lines)
+	}
+}
+
+// TestGuardLeavesNothing: what a guard tripped over was never in a checkpoint (TN9).
+func TestGuardLeavesNothing(t *testing.T) {
+	t.Parallel()
+	st := &listening{Store: memory.New(memory.Config{})}
+	w := newWorld(t, enginetest.Setup{
+		Script: "steps: [{text: the word is hunter2 and no other, chunk: 3}]", Checkpoint: 1, Guard: "hunt",
+	}, func(*testing.T) store.Store { return st }, func(store.Store) {})
+	eng := w.Start(t)
+	s, err := eng.NewSession(t.Context(), perdure.Agent{})
+	if err == nil {
+		err = eng.Send(t.Context(), s.ID, perdure.Text("tell me"))
+	}
+	if err == nil {
+		err = eng.WaitIdle(t.Context(), s.ID)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Stop(t)
+
+	if len(st.texts) == 0 || slices.ContainsFunc(st.texts, func(text string) bool { return strings.Contains(text, "hunt") }) {
+		t.Errorf("got %q", st.texts)
+	}
+	for _, id := range started(t, eng, s.ID) {
+		if text := partialOf(t, st, s.ID, id); text != "" {
+			t.Errorf("%q is left", text)
+		}
+	}
+}
+
+// listening is a store that remembers every checkpoint. One driver writes them.
+type listening struct {
+	store.Store
+	texts []string
+}
+
+func (l *listening) InTx(ctx context.Context, fn func(store.Tx) error) error {
+	return l.Store.InTx(ctx, func(tx store.Tx) error { return fn(listeningTx{tx, l}) })
+}
+
+type listeningTx struct {
+	store.Tx
+	l *listening
+}
+
+func (t listeningTx) PutPartial(p store.Partial) error {
+	t.l.texts = append(t.l.texts, p.Text)
+	return t.Tx.PutPartial(p)
+}

@@ -1,0 +1,334 @@
+package local_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine"
+	"github.com/perdure/perdure/engine/enginetest"
+	"github.com/perdure/perdure/internal/chaos"
+	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/store/memory"
+)
+
+// familyScript is a parent with one subagent that it waits for and one in the background. Both call a tool and start a run
+// of their own; the second one asks a person.
+const familyScript = `
+rules:
+  - when: {user_contains: piece one, not_called: note}
+    calls: [{name: note, args: {text: one}}, {name: spawn_background, args: {tool: bg_note, args: {}}}]
+  - when: {user_contains: piece one, notifications: 1}
+    text: "one has ended"
+  - when: {user_contains: piece one}
+    text: "one waits for its run"
+  - when: {user_contains: piece two, not_called: ask}
+    calls: [{name: ask, args: {}}, {name: charge, args: {text: two}}, {name: spawn_background, args: {tool: bg_once, args: {}}}]
+  - when: {user_contains: piece two, notifications: 2}
+    text: "two has ended"
+  - when: {user_contains: piece two}
+    text: "two waits"
+  - when: {user_contains: go, not_called: spawn_subagent}
+    calls:
+      - {name: spawn_subagent, args: {name: two, task: piece two, background: true}}
+      - {name: spawn_subagent, args: {name: one, task: piece one}}
+steps: [{text: it goes on, repeat: true}]
+`
+
+// familyEffects are the effects of the story, by tool.
+func familyEffects() map[string]perdure.EffectClass {
+	return map[string]perdure.EffectClass{"note": perdure.Idempotent, "bg_note": perdure.Idempotent, "charge": perdure.AtMostOnce, "bg_once": perdure.AtMostOnce}
+}
+
+// family is a world in which subagents work.
+type family struct {
+	*world
+	st  *memory.Store
+	id  perdure.SessionID // the parent
+	ctx context.Context
+}
+
+func newFamily(t *testing.T, s enginetest.Setup, over func(store.Store) store.Store) *family {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	t.Cleanup(cancel)
+	f := &family{st: memory.New(memory.Config{}), ctx: ctx}
+	f.world = newWorld(t, s, func(*testing.T) store.Store { return over(f.st) }, func(store.Store) {})
+	f.Release("ask_after")
+	return f
+}
+
+// asIs is a store without faults.
+func asIs(st store.Store) store.Store { return st }
+
+// sessions are all sessions of the family, the parent first.
+func (f *family) sessions(t *testing.T, eng engine.Engine) []perdure.SessionID {
+	t.Helper()
+	list, err := eng.Sessions(f.ctx, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := []perdure.SessionID{f.id}
+	for _, s := range list {
+		if s.ID != f.id {
+			ids = append(ids, s.ID)
+		}
+	}
+	return ids
+}
+
+// story is the journals of the family.
+func (f *family) story(t *testing.T, eng engine.Engine) (text string) {
+	t.Helper()
+	for _, id := range f.sessions(t, eng) {
+		text += string(id) + ": " + (&rig{eng: eng, id: id}).story() + "\n"
+	}
+	return text
+}
+
+// insist does something again while the store is not available.
+func insist(ctx context.Context, do func() error) error {
+	for {
+		err := do()
+		if !errors.Is(err, perdure.Unavailable) || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// attend is a person who answers what the parent's tasks ask, and insists. It ends with leave.
+func (f *family) attend(eng engine.Engine) (leave func()) {
+	ctx, stop := context.WithCancel(f.ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = eng.Follow(ctx, f.id, 0, func(frame engine.Frame) error { // it ends with ctx
+			if frame.Event == nil {
+				return nil
+			}
+			if u, ok := frame.Event.Fact.(perdure.TaskUpdated); ok && u.Task.InputRequest != nil {
+				_ = insist(ctx, func() error { // one that was given before is refused, and no matter
+					_, err := eng.SendTask(ctx, u.Task.ID, perdure.TaskMessage{Text: "yes", InReplyTo: u.Task.InputRequest.ID, By: "user"})
+					return err
+				})
+			}
+			return nil
+		})
+	}()
+	return func() { stop(); <-done }
+}
+
+// finish waits until the parent is at rest, says something, and waits again; then everybody is.
+func (f *family) finish(t *testing.T, eng engine.Engine, point any) {
+	t.Helper()
+	more := perdure.Text("what else?")
+	more.ID = perdure.MessageID("msg_more")
+	for _, do := range []func() error{
+		func() error { return eng.WaitIdle(f.ctx, f.id) },
+		func() error { return eng.Send(f.ctx, f.id, more) },
+		func() error { return eng.WaitIdle(f.ctx, f.id) },
+	} {
+		if err := insist(f.ctx, do); err != nil {
+			t.Fatalf("%+v: %v; journals:\n%s", point, err, f.story(t, eng))
+		}
+	}
+}
+
+// check holds a family at rest to the invariants.
+// fewer excuses a subagent that was never born, when the parent was told so.
+func (f *family) check(t *testing.T, eng engine.Engine, point any, children int, fewer bool) {
+	t.Helper()
+	var record chaos.Record
+	ids := f.sessions(t, eng)
+	if events, err := eng.Events(f.ctx, f.id, 0, 0); err == nil && fewer {
+		for _, e := range events {
+			if done, ok := e.Fact.(perdure.ToolCompleted); ok && done.Status != perdure.StatusSuccess {
+				children--
+			}
+		}
+	}
+	if len(ids) != children+1 {
+		t.Errorf("%+v: %d sessions", point, len(ids))
+	}
+	for _, id := range ids {
+		events, err := eng.Events(f.ctx, id, 0, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		record.Journals = append(record.Journals, chaos.Journal{Session: id, Events: events})
+		checkRows(t, aftermath{eng: eng, id: id, point: point}, events)
+		session, err := eng.Session(f.ctx, id)
+		if err != nil || session.Status != perdure.SessionIdle && session.Status != perdure.SessionStarted || session.NeedsYou > 0 || session.OpenTasks > 0 {
+			t.Errorf("%+v: got %+v, %v", point, session, err)
+		}
+	}
+	for tool, class := range familyEffects() {
+		for _, key := range f.Effects(tool) {
+			record.Ledger = append(record.Ledger, chaos.Line{Effect: tool, Class: string(class), Key: key})
+		}
+	}
+	if report := chaos.Judge(record, chaos.Run{}); !report.OK {
+		t.Errorf("%+v: %+v", point, report)
+	}
+	f.checkHandles(t, point, children)
+}
+
+// checkHandles holds the handles to I9: one child each, settled, none live, and the parent's record tells the same end.
+func (f *family) checkHandles(t *testing.T, point any, children int) {
+	t.Helper()
+	err := f.st.View(f.ctx, func(r store.Reader) error {
+		handles, err := r.Spawns("")
+		if err != nil {
+			return err
+		}
+		seen := map[perdure.SessionID]bool{}
+		for _, h := range handles {
+			task, err := r.Task(h.Key.Session, h.Task)
+			if err != nil {
+				return err
+			}
+			if h.State != store.SpawnSettled || seen[h.Child] || task.State != h.Status || task.Links.ChildSession != h.Child || task.Delivered == perdure.NotDelivered {
+				t.Errorf("%+v: handle %+v of %+v", point, h, task)
+			}
+			seen[h.Child] = true
+		}
+		count, err := r.CountSpawns(f.id)
+		if err != nil || count.Live != 0 || count.Total != children {
+			t.Errorf("%+v: got %+v, %v", point, count, err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Errorf("%+v: %v", point, err)
+	}
+}
+
+// TestSubagentCrashPoints kills the engine at each of its transactions, before it and after it without telling, and lets
+// another one finish (SA2, SA9, I9).
+func TestSubagentCrashPoints(t *testing.T) {
+	t.Parallel()
+	for _, after := range []bool{false, true} {
+		t.Run(fmt.Sprintf("after_%t", after), func(t *testing.T) {
+			t.Parallel()
+			for n := int64(1); !t.Failed(); n++ {
+				if !familyCrash(t, death{N: n, After: after}) {
+					if n <= 30 {
+						t.Errorf("the story has only %d transactions", n-1)
+					}
+					t.Logf("%d transactions", n-1)
+					return
+				}
+			}
+		})
+	}
+}
+
+// familyCrash plays the story with one death and reports whether it came to that.
+func familyCrash(t *testing.T, point death) bool {
+	t.Helper()
+	f := newFamily(t, enginetest.Setup{Script: familyScript, MaxRuns: 5}, asIs)
+	f.id = seeded(t, f.ctx, f.st, f.world)
+	f.point = point
+	first := f.Start(t)
+	leave := f.attend(first)
+	rest := make(chan error, 1) // one result; nobody may be listening
+	go func() { rest <- first.WaitIdle(f.ctx, f.id) }()
+	died := false
+	select {
+	case <-f.mortal.Expired:
+		died = true
+	case err := <-rest:
+		if err != nil {
+			t.Fatalf("without a death: %v; journals:\n%s", err, f.story(t, first))
+		}
+	}
+	leave()
+	f.Kill(t)
+	eng := f.Start(t)
+	defer f.attend(eng)()
+	f.finish(t, eng, point)
+	f.check(t, eng, point, 2, false)
+	f.Kill(t)
+	return died
+}
+
+// flaky lets transactions that append facts go wrong by their number, over all of an engine's life.
+type flaky struct {
+	store.Store
+	fate  func(n int64) fate
+	count atomic.Int64
+}
+
+// InTx judges what is about to be committed.
+func (s *flaky) InTx(ctx context.Context, fn func(store.Tx) error) error {
+	var answer fate
+	err := s.Store.InTx(ctx, func(tx store.Tx) error {
+		spy := &spyTx{Tx: tx}
+		if err := fn(spy); err != nil {
+			return err
+		}
+		if answer = commits; len(spy.facts) > 0 {
+			answer = s.fate(s.count.Add(1))
+		}
+		if answer == aborts {
+			return perdure.Unavailable
+		}
+		return nil
+	})
+	if err == nil && answer == forgets {
+		return perdure.Unavailable
+	}
+	return err
+}
+
+// TestSubagentFaults lets each commit of the story fail, or lose its answer, without a death: the same engine brings all to
+// rest.
+func TestSubagentFaults(t *testing.T) {
+	t.Parallel()
+	for name, what := range map[string]fate{"fails": aborts, "answer_lost": forgets} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for n := int64(1); !t.Failed(); n++ {
+				if !familyFault(t, n, what) {
+					if n <= 25 {
+						t.Errorf("the story has only %d commits", n-1)
+					}
+					t.Logf("%d commits", n-1)
+					return
+				}
+			}
+		})
+	}
+}
+
+// familyFault plays the story with one fault and reports whether it came to that.
+func familyFault(t *testing.T, at int64, what fate) bool {
+	t.Helper()
+	var bad *flaky
+	f := newFamily(t, enginetest.Setup{Script: familyScript, MaxRuns: 5, Beat: 20 * time.Millisecond}, func(st store.Store) store.Store {
+		if bad != nil {
+			bad = &flaky{Store: st, fate: func(n int64) fate {
+				if n == at {
+					return what
+				}
+				return commits
+			}}
+			return bad
+		}
+		return st
+	})
+	f.id = seeded(t, f.ctx, f.st, f.world)
+	bad = &flaky{}
+	eng := f.Start(t)
+	defer f.attend(eng)()
+	f.finish(t, eng, at)
+	hit := bad.count.Load() >= at
+	f.check(t, eng, fmt.Sprintf("%v at commit %d", what, at), 2, what == aborts)
+	f.Kill(t)
+	return hit
+}
+

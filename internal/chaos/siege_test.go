@@ -1,0 +1,107 @@
+//go:build unix
+
+package chaos
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// siegeOf disturbs a script of the shell that says it is up by a file.
+func siegeOf(t *testing.T, script string, faults ...Disturbance) *Siege {
+	t.Helper()
+	up := filepath.Join(t.TempDir(), "up")
+	s := &Siege{
+		Kills: 3, Seed: 7, Faults: faults, MeanLife: 5 * time.Millisecond, MaxPause: 5 * time.Millisecond, Tell: t.Logf,
+		Fill: func() error { return os.WriteFile(up+".full", nil, 0o600) }, Free: func() error { return os.Remove(up + ".full") },
+		Command: func() *exec.Cmd {
+			_ = os.Remove(up) // there is none at first
+			cmd := exec.Command("/bin/sh", "-c", script)
+			cmd.Env = []string{"UP=" + up, "PATH=/usr/bin:/bin"}
+			return cmd
+		},
+		Ready: func(context.Context) error {
+			_, err := os.Stat(up)
+			return err
+		},
+	}
+	t.Cleanup(s.Abandon)
+	return s
+}
+
+const stays = `trap 'exit 0' TERM; : > $UP; while :; do sleep 0.01; done`
+
+func TestSiege(t *testing.T) {
+	t.Parallel()
+	s := siegeOf(t, stays, Kill, Stop, Term, Disk)
+	s.Kills = 6
+
+	err := s.Run(t.Context())
+
+	if err != nil || s.Done[Kill] != 6 || len(s.Starts) != s.Done[Kill]+s.Done[Term]+1 || s.PID() != s.Starts[len(s.Starts)-1].PID {
+		t.Fatalf("done %v, %d starts, %v", s.Done, len(s.Starts), err)
+	}
+	if err := s.End(t.Context()); err != nil || s.PID() != 0 {
+		t.Errorf("the end: %v", err)
+	}
+	again := siegeOf(t, stays, Kill, Stop, Term, Disk)
+	again.Kills = 6
+	if err := again.Run(t.Context()); err != nil || again.Done[Stop] != s.Done[Stop] || again.Done[Term] != s.Done[Term] || again.Done[Disk] != s.Done[Disk] {
+		t.Errorf("the same seed does something else: %v, then %v, %v", s.Done, again.Done, err)
+	}
+}
+
+func TestSiegeWithoutKills(t *testing.T) {
+	t.Parallel()
+	s := siegeOf(t, stays, Term)
+	if err := s.Run(t.Context()); err != nil || s.Done[Term] != 3 || len(s.Starts) != 4 {
+		t.Errorf("done %v, %d starts, %v", s.Done, len(s.Starts), err)
+	}
+}
+
+func TestSiegeNoticesABadEnd(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ script, want string }{
+		{"exit 3", "ended by itself: exit status 3"},
+		{": > $UP; sleep 0.02; exit 0", "ended by itself: exit status 0"},
+		{`trap 'exit 9' TERM; : > $UP; while :; do sleep 0.01; done`, "exit status 9, want exit code 0"},
+		{": > $UP; sleep 0.02; exit 74", "exit status 74"},
+	} {
+		s := siegeOf(t, c.script, Term)
+		s.MeanLife = time.Second
+		if strings.Contains(c.script, "trap") {
+			s.MeanLife = time.Millisecond
+		}
+		if err := s.Run(t.Context()); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.script, err, c.want)
+		}
+	}
+}
+
+// TestSiegeLetsAFullDiskEndIt starts a server again that has ended with 74, where the disk is filled.
+func TestSiegeLetsAFullDiskEndIt(t *testing.T) {
+	t.Parallel()
+	s := siegeOf(t, `trap 'exit 0' TERM; : > $UP; while :; do if test -e $UP.full; then exit 74; fi; sleep 0.01; done`, Disk)
+	s.MaxPause = 400 * time.Millisecond
+	if err := s.Run(t.Context()); err != nil || s.Done[Disk] != 3 || len(s.Starts) < 2 {
+		t.Errorf("done %v, %d starts, %v", s.Done, len(s.Starts), err)
+	}
+}
+
+func TestSiegeEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	s := siegeOf(t, stays, Kill)
+	s.MeanLife, s.Kills = time.Hour, 1000
+	gone := errors.New("gone")
+	time.AfterFunc(200*time.Millisecond, func() { cancel(gone) })
+	if err := s.Run(ctx); !errors.Is(err, gone) {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,214 @@
+package sim
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine"
+	"github.com/perdure/perdure/internal/chaos"
+	"github.com/perdure/perdure/store/faulty"
+)
+
+// patience is how long a client waits for an answer, in virtual time.
+const patience = 30 * time.Second
+
+// deed is what a client does: what it asks of an engine, and what it was told.
+type deed struct {
+	name string
+	do   func(ctx context.Context, eng engine.Engine) ([]chaos.Told, error)
+}
+
+// ask lets a client do something, beside all others.
+func (w *world) ask(d deed) {
+	l := w.life
+	w.mu.Lock()
+	w.ops++
+	w.mu.Unlock()
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		told, err := d.do(ctx, l.eng)
+		w.mu.Lock()
+		defer w.gate.ring()
+		defer w.mu.Unlock()
+		w.ops--
+		switch {
+		case errors.Is(err, faulty.Dead) || l.isDead(): // nobody was told anything
+		case err != nil:
+			w.trace.add("%s: told %v", d.name, kindOf(err))
+		default:
+			w.trace.add("%s: told ok", d.name)
+			w.told = append(w.told, told...)
+		}
+	}()
+}
+
+// deed is what a step of the program does; without one there is nothing to do. What it is about is chosen from what a
+// client can have read.
+func (w *world) deed(s Step) (deed, bool) { return w.deedOf(w.ids[s.Session%len(w.ids)], s) }
+
+// deedOf is deed for a session, which may be none of the program's own.
+func (w *world) deedOf(id perdure.SessionID, s Step) (deed, bool) {
+	v := w.views[id]
+	d := deed{name: fmt.Sprintf("step %d, %s of %s", s.N, s.Op, id)}
+	nothing := func(do func(context.Context, engine.Engine) error) {
+		d.do = func(ctx context.Context, eng engine.Engine) ([]chaos.Told, error) { return nil, do(ctx, eng) }
+	}
+	switch s.Op {
+	case Send:
+		d.do = w.send(id, perdure.MessageID(fmt.Sprintf("message_%032x", uint64(s.N))), perdure.Message{Role: perdure.RoleUser, Parts: perdure.Text(s.Text).Parts, Mode: s.Mode})
+	case Repeat:
+		sent, ok := pick(slices.Sorted(maps.Keys(w.sends)), s.Pick)
+		if !ok {
+			return d, false
+		}
+		d.do = w.send(w.sends[sent].to, sent, w.sends[sent].message)
+	case Interrupt:
+		nothing(func(ctx context.Context, eng engine.Engine) error {
+			return eng.Interrupt(ctx, id, "user", "simulation")
+		})
+	case Detach:
+		c, ok := pick(inPhase(v, perdure.CallInWork), s.Pick)
+		if !ok {
+			return d, false
+		}
+		nothing(func(ctx context.Context, eng engine.Engine) error {
+			_, err := eng.DetachCall(ctx, perdure.CallKey{Session: id, Call: c}, "user")
+			return err
+		})
+	case Answer:
+		c, ok := pick(inPhase(v, perdure.CallRequested), s.Pick)
+		if !ok {
+			return d, false
+		}
+		nothing(func(ctx context.Context, eng engine.Engine) error {
+			return eng.AnswerCall(ctx, perdure.CallKey{Session: id, Call: c}, "user", perdure.ToolResult{Result: []byte(`"one"`)})
+		})
+	case Decide:
+		a, ok := pick(openApprovals(v), s.Pick)
+		if !ok {
+			return d, false
+		}
+		nothing(func(ctx context.Context, eng engine.Engine) error {
+			_, err := eng.DecideApproval(ctx, a, perdure.Verdict{Approve: s.Pick%3 > 0, By: "user"})
+			return err
+		})
+	default:
+		return w.taskDeed(d, s, v)
+	}
+	return d, true
+}
+
+// send hands a message over and remembers what was sent. A message that is acknowledged is never lost.
+func (w *world) send(id perdure.SessionID, name perdure.MessageID, m perdure.Message) func(context.Context, engine.Engine) ([]chaos.Told, error) {
+	m.ID = name
+	w.sends[name] = letter{to: id, message: m}
+	return func(ctx context.Context, eng engine.Engine) ([]chaos.Told, error) {
+		return []chaos.Told{{Session: id, Message: name}}, eng.Send(ctx, id, m)
+	}
+}
+
+// taskDeed is a step about tasks.
+func (w *world) taskDeed(d deed, s Step, v *view) (deed, bool) {
+	id := v.fold.ID
+	if s.Op == Drain {
+		d.do = func(ctx context.Context, eng engine.Engine) (told []chaos.Told, err error) {
+			tasks, err := eng.DrainReady(ctx, id)
+			for _, t := range tasks {
+				told = append(told, chaos.Told{Session: id, Task: &t})
+			}
+			return told, err
+		}
+		return d, true
+	}
+	if s.Op == CancelAll {
+		d.do = func(ctx context.Context, eng engine.Engine) ([]chaos.Told, error) {
+			_, err := eng.CancelTasks(ctx, id, "user", "simulation")
+			return nil, err
+		}
+		return d, true
+	}
+	if s.Op == Resolve {
+		return w.resolve(d, s, v)
+	}
+	live := func(t perdure.Task) bool { return t.State.Live() }
+	if s.Op == Reply {
+		live = func(t perdure.Task) bool { return t.InputRequest != nil && t.InputRequest.Kind == "question" }
+	} else if s.Op == Cancel && s.Pick%4 == 0 {
+		live = func(perdure.Task) bool { return true } // it may have ended
+	}
+	t, ok := pick(tasksOf(v, live), s.Pick)
+	d.do = func(ctx context.Context, eng engine.Engine) (told []chaos.Told, err error) {
+		switch s.Op {
+		case Cancel:
+			_, err = eng.CancelTask(ctx, t.ID, "user", "simulation")
+			told = []chaos.Told{{Session: id, Cancel: t.ID}}
+		case Deliver:
+			_, err = eng.SetDelivery(ctx, t.ID, []perdure.Delivery{"", perdure.ToLoop, perdure.Manual}[s.Pick%3],
+				[]perdure.Wake{"", perdure.WakeNone, perdure.WakeNotify, perdure.WakeContinue}[s.Pick%4])
+		case Mail:
+			_, err = eng.SendTask(ctx, t.ID, perdure.TaskMessage{Text: "by the way", By: "user"})
+		case Reply:
+			_, err = eng.SendTask(ctx, t.ID, perdure.TaskMessage{Text: "this one", InReplyTo: t.InputRequest.ID, By: "user"})
+		}
+		return told, err
+	}
+	return d, ok
+}
+
+// resolve gives an operator's word on an unknown outcome.
+func (w *world) resolve(d deed, s Step, v *view) (deed, bool) {
+	word := engine.Word{Answer: []perdure.Answer{perdure.Happened, perdure.DidNotHappen, perdure.RunItAgain}[s.Pick%3], By: "operator"}
+	if t, ok := pick(tasksOf(v, func(t perdure.Task) bool { return t.State == perdure.TaskUnknown }), s.Pick); ok {
+		d.do = func(ctx context.Context, eng engine.Engine) ([]chaos.Told, error) {
+			return nil, eng.ResolveTask(ctx, t.ID, word)
+		}
+		return d, true
+	}
+	c, ok := pick(slices.Sorted(maps.Keys(v.fold.Unknown)), s.Pick)
+	word.Answer = []perdure.Answer{perdure.Happened, perdure.DidNotHappen}[s.Pick%2]
+	d.do = func(ctx context.Context, eng engine.Engine) ([]chaos.Told, error) {
+		return nil, eng.ResolveCall(ctx, perdure.CallKey{Session: v.fold.ID, Call: c}, word)
+	}
+	return d, ok
+}
+
+// pick chooses one of several.
+func pick[T any](from []T, n int) (one T, ok bool) {
+	if len(from) == 0 {
+		return one, false
+	}
+	return from[n%len(from)], true
+}
+
+// inPhase are the calls of a turn that are in a phase.
+func inPhase(v *view, phase perdure.CallPhase) (ids []perdure.CallID) {
+	if v.fold.Turn == nil {
+		return nil
+	}
+	for _, c := range v.fold.Turn.Calls {
+		if c.Phase == phase {
+			ids = append(ids, c.ID)
+		}
+	}
+	return ids
+}
+
+func openApprovals(v *view) []perdure.ApprovalID { return slices.Sorted(maps.Keys(v.fold.Approvals)) }
+
+// tasksOf are the tasks that are of interest, the oldest first.
+func tasksOf(v *view, interest func(perdure.Task) bool) (some []perdure.Task) {
+	for _, t := range v.fold.Tasks {
+		if interest(t) {
+			some = append(some, t)
+		}
+	}
+	slices.SortFunc(some, func(a, b perdure.Task) int { return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID)) })
+	return some
+}

@@ -1,0 +1,195 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/perdure/perdure"
+)
+
+// Op is what a step of a program does.
+type Op string
+
+// The steps. All but the last two are what a client may ask of an engine.
+const (
+	Send      Op = "send"      // a message that lists calls
+	Repeat    Op = "repeat"    // a message that was sent before, under the same id (DL12)
+	Interrupt Op = "interrupt" // the turn that runs
+	Cancel    Op = "cancel"    // a task
+	CancelAll Op = "cancel_all"
+	Decide    Op = "decide" // an open approval
+	Reply     Op = "reply"  // a task's question
+	Answer    Op = "answer" // a call that waits for the client
+	Detach    Op = "detach" // a call that runs in the foreground
+	Deliver   Op = "deliver"
+	Drain     Op = "drain"
+	Mail      Op = "mail"
+	Resolve   Op = "resolve" // an unknown outcome
+	Stop      Op = "stop"    // the engine ends as on SIGTERM, and another one starts
+	Kill      Op = "kill"    // the engine ends as on SIGKILL, and another one starts
+)
+
+// Step is one step of a program.
+type Step struct {
+	N       int           // its number when the program was made; it keeps it when others are dropped
+	Op      Op            //
+	Session int           // which of the program's
+	After   time.Duration // virtual time since the step before
+	Pick    int           // which of several things it is about
+	Text    string        // of a message, see mind
+	Mode    perdure.Mode
+}
+
+// String is the step in a line.
+func (s Step) String() string {
+	text := fmt.Sprintf("%2d  +%-6s %s", s.N, s.After, s.Op)
+	switch s.Op {
+	case Stop, Kill:
+	case Send:
+		text += fmt.Sprintf(" s%d %q %s", s.Session, s.Text, s.Mode)
+	default:
+		text += fmt.Sprintf(" s%d pick %d", s.Session, s.Pick)
+	}
+	return strings.TrimRight(text, " ")
+}
+
+// Fault is what goes wrong with one commit.
+type Fault struct {
+	Commit int // the nth of the program that writes something, from 1
+	Act    Act
+}
+
+// Program is a random program, as data. The same program is played the same way every time.
+type Program struct {
+	Seed     uint64
+	Sessions int
+	Steps    []Step
+	Faults   []Fault
+	Settings Settings
+	Sabotage Sabotage // the store lies in this way; empty: it does not
+}
+
+// Settings are what differs between the engines of programs.
+type Settings struct {
+	Serial   bool          // calls of a step one after another
+	Overflow string        // of background runs
+	Expiry   time.Duration // of approvals; 0: never
+	Drain    time.Duration // -1: none
+	Heal     bool          // a last engine brings all to rest, and not the one that runs
+}
+
+// String is the whole program, as it is printed when it fails.
+func (p Program) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "seed %d, %d sessions, %+v", p.Seed, p.Sessions, p.Settings)
+	if p.Sabotage != "" {
+		fmt.Fprintf(&b, ", sabotage %s", p.Sabotage)
+	}
+	for _, s := range p.Steps {
+		fmt.Fprintf(&b, "\n  %s", s)
+	}
+	for _, f := range p.Faults {
+		fmt.Fprintf(&b, "\n  commit %d: %s", f.Commit, f.Act)
+	}
+	return b.String()
+}
+
+// foreground and background are the tools that a message may ask for.
+var (
+	foreground = []string{
+		"pure", "pure", "note", "note", "charge", "charge", "serial", "soft", "soft_charge", "late", "needs", "needs", "client", "routed", "routed_charge",
+		"ask", "permit", "check", "list", "nonsense",
+	}
+	background = []string{"bg_note", "bg_charge", "bg_slow", "bg_chatty", "bg_ask", "bg_needs"}
+)
+
+// Make makes the program of a seed.
+func Make(seed uint64) Program {
+	dice := rand.New(rand.NewPCG(seed, 0x73696d))
+	p := Program{Seed: seed, Sessions: 2 + dice.IntN(3), Settings: Settings{
+		Serial: dice.IntN(4) == 0, Overflow: []string{"queue", "queue", "reject", "evict_oldest"}[dice.IntN(4)],
+		Expiry: []time.Duration{0, 0, 2 * time.Second}[dice.IntN(3)], Drain: []time.Duration{-1, 150 * time.Millisecond}[dice.IntN(2)], Heal: dice.IntN(2) == 0,
+	}}
+	m := maker{dice: dice}
+	for n := range 20 + dice.IntN(21) {
+		p.Steps = append(p.Steps, m.step(n+1, p.Sessions))
+	}
+	if dice.IntN(5) > 0 {
+		for commit := 1; ; {
+			commit += 1 + dice.IntN(70)
+			if commit > 400 {
+				break
+			}
+			p.Faults = append(p.Faults, Fault{Commit: commit, Act: acts[dice.IntN(len(acts))]})
+		}
+	}
+	return p
+}
+
+// maker makes the steps of one program.
+type maker struct {
+	dice     *rand.Rand
+	orders   int
+	stubborn bool // there is one work that does not stop: two fences at a time would race
+}
+
+// weights say how likely steps are.
+var weights = []struct {
+	op     Op
+	weight int
+}{
+	{Send, 11}, {Repeat, 1}, {Interrupt, 2}, {Cancel, 4}, {CancelAll, 1}, {Decide, 5}, {Reply, 3}, {Answer, 2}, {Detach, 2}, {Deliver, 2}, {Drain, 1},
+	{Mail, 1}, {Resolve, 3}, {Stop, 1}, {Kill, 2},
+}
+
+func (m *maker) step(n, sessions int) Step {
+	s := Step{N: n, Session: m.dice.IntN(sessions), Pick: m.dice.IntN(12), After: m.pause(n)}
+	if n <= sessions {
+		s.Session, s.Op = n-1, Send // each has something to do from the start
+	}
+	for s.Op == "" {
+		w := weights[m.dice.IntN(len(weights))]
+		if m.dice.IntN(11) < w.weight {
+			s.Op = w.op
+		}
+	}
+	if s.Op == Send {
+		s.Mode = []perdure.Mode{"", "", "", perdure.ModeQueue, perdure.ModeInterrupt, perdure.ModeReject}[m.dice.IntN(6)]
+		s.Text = m.message()
+	}
+	return s
+}
+
+// pause is mostly short, so that steps come into the middle of things. No two moments of a program are the same.
+func (m *maker) pause(n int) time.Duration {
+	most := []time.Duration{20 * time.Millisecond, 20 * time.Millisecond, 120 * time.Millisecond, time.Second}[m.dice.IntN(4)]
+	return time.Duration(m.dice.Int64N(int64(most/time.Microsecond)))*time.Microsecond + time.Duration(n)*time.Nanosecond
+}
+
+// message lists calls, in one round or two.
+func (m *maker) message() string {
+	var rounds []string
+	for range 1 + m.dice.IntN(2)*m.dice.IntN(2) {
+		var orders []string
+		for range 1 + m.dice.IntN(4) {
+			orders = append(orders, m.order())
+		}
+		rounds = append(rounds, strings.Join(orders, " "))
+	}
+	return strings.Join(rounds, " | ")
+}
+
+func (m *maker) order() string {
+	m.orders++
+	name := foreground[m.dice.IntN(len(foreground))]
+	if m.dice.IntN(3) == 0 {
+		name = background[m.dice.IntN(len(background))]
+	}
+	if !m.stubborn && m.dice.IntN(60) == 0 {
+		name, m.stubborn = []string{"stubborn", "bg_stubborn"}[m.dice.IntN(2)], true
+	}
+	how := []string{"", "", "", "", "", "", "!fail", "!panic"}[m.dice.IntN(8)]
+	return fmt.Sprintf("%s#%d%s", name, m.orders, how)
+}

@@ -1,0 +1,332 @@
+package sim
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"iter"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/dispatch"
+	"github.com/perdure/perdure/internal/chaos"
+	"github.com/perdure/perdure/model"
+	"github.com/perdure/perdure/tool"
+	tasks "github.com/perdure/perdure/tool/background"
+)
+
+// hash is a number that follows from the seed and what it is about.
+func (w *world) hash(about ...any) uint64 {
+	h := fnv.New64a()
+	fmt.Fprint(h, w.program.Seed)
+	for _, a := range about {
+		fmt.Fprintf(h, "\x00%v", a)
+	}
+	n := h.Sum64() // mixed, since the low bits of the last bytes are all too alike
+	n ^= n >> 31
+	n *= 0x9e3779b97f4a7c15
+	return n ^ n>>29
+}
+
+// words is what every tool is given: the order, as it stands in the message.
+type words struct {
+	Text string `json:"text"`
+}
+
+type answer = map[string]string
+
+// mind is the model of one life. It obeys: it calls what the last user message lists, round by round, once, and then ends.
+type mind struct {
+	w *world
+	l *life
+}
+
+// Stream thinks for a while and answers. Now and then the provider is not available, or the stream breaks.
+func (m *mind) Stream(ctx context.Context, req model.Request) iter.Seq2[model.Delta, error] {
+	return func(yield func(model.Delta, error) bool) {
+		about := fmt.Sprintf("model of %s, %d messages, attempt %d", req.Session, len(req.Messages), req.Attempt)
+		if !m.w.gate.step(m.l, about) {
+			yield(model.Delta{}, perdure.CauseShutdown)
+			return
+		}
+		if text := chaos.Unpaired(req.Messages); text != "" {
+			m.w.wrong("I17", req.Session, about+": "+text)
+		}
+		pause(ctx, 5*time.Millisecond+time.Duration(m.w.hash(about)%50_000)*time.Microsecond)
+		if !m.w.gate.step(m.l, about+" answers") || ctx.Err() != nil {
+			yield(model.Delta{}, orCause(ctx))
+			return
+		}
+		switch dice := m.w.hash(about, "weather") % 24; {
+		case m.w.calm:
+		case dice == 0 && req.Attempt == 1:
+			yield(model.Delta{}, &model.Error{Code: model.Unavailable})
+			return
+		case dice == 1: // the stream breaks off
+			yield(model.Delta{Text: "well"}, nil)
+			return
+		}
+		for _, call := range calls(req.Messages) {
+			if !yield(model.Delta{Call: &call}, nil) {
+				return
+			}
+		}
+		yield(model.Delta{Text: "so be it", Finish: model.FinishStop}, nil)
+	}
+}
+
+// orCause is why a context ended; a life that is over ends like a process.
+func orCause(ctx context.Context) error {
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	return perdure.CauseShutdown
+}
+
+// pause waits in virtual time, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+var taskID = regexp.MustCompile(`task_[0-9a-f]{32}`)
+
+// calls is what the conversation asks the model to call next.
+func calls(messages []perdure.Message) []perdure.ToolCall {
+	round, said, known := 0, "", []string{}
+	for _, m := range messages {
+		switch {
+		case m.Role == perdure.RoleUser:
+			round, said = 0, m.Text()
+		case len(m.Calls()) > 0:
+			round++
+		}
+		for _, part := range m.Parts {
+			if part.Result != nil {
+				known = append(known, taskID.FindAllString(string(part.Result.Result), 1)...)
+			}
+		}
+	}
+	rounds := strings.Split(said, " | ")
+	if said == "" || round >= len(rounds) {
+		return nil
+	}
+	var list []perdure.ToolCall
+	for _, order := range strings.Fields(rounds[round]) {
+		if name, _, ok := strings.Cut(order, "#"); ok {
+			list = append(list, call(name, order, known))
+		}
+	}
+	return list
+}
+
+// call is one call of the model. Its id is that of the order, so it is the same in every attempt.
+func call(name, order string, known []string) perdure.ToolCall {
+	_, number, _ := strings.Cut(order, "#")
+	number, _, _ = strings.Cut(number, "!")
+	c := perdure.ToolCall{ID: perdure.CallID("c" + number), Name: name}
+	var args any = words{Text: order}
+	switch {
+	case strings.HasPrefix(name, "bg_"):
+		c.Name, args = "spawn_background", map[string]any{"tool": name, "args": args, "signal_on_completion": !strings.HasSuffix(number, "7")}
+	case name == "check" && len(known) > 0:
+		c.Name, args = "check_background_tool", map[string]any{"background_id": known[len(number)%len(known)], "wait_seconds": len(number) % 2, "cancel": strings.HasSuffix(number, "3")}
+	case name == "check" || name == "list":
+		c.Name, args = "check_background_tool", map[string]any{"list": true}
+	}
+	c.Arguments, _ = json.Marshal(args) // plain values
+	return c
+}
+
+// lifeKey is under which a context has the life that it belongs to.
+type lifeKey struct{}
+
+func lifeOf(ctx context.Context) *life { return ctx.Value(lifeKey{}).(*life) }
+
+// gated is a tool of the runtime's own, which begins at the gate as all others do.
+type gated struct{ tool.Tool }
+
+// Run waits at the gate first.
+func (g gated) Run(ctx context.Context, call tool.Call, env tool.Env) tool.Result {
+	l := lifeOf(ctx)
+	if !l.w.gate.step(l, fmt.Sprintf("enter %s, execution %d of %s in %s", call.Tool, call.Execution, call.ID, call.Session)) {
+		return tool.Internal(perdure.CauseShutdown)
+	}
+	return g.Tool.Run(ctx, call, env)
+}
+
+// ValidatesItself is the tool's own.
+func (g gated) ValidatesItself() bool {
+	own, ok := g.Tool.(tool.SelfValidating)
+	return ok && own.ValidatesItself()
+}
+
+// newTools makes the tools of all lives.
+func newTools() *tool.Registry {
+	spec := func(name string, class perdure.EffectClass, more ...func(*tool.Spec)) tool.Spec {
+		s := tool.Spec{Name: name, Description: "A fixture.", Class: class, SoftBudget: tool.Never}
+		for _, change := range more {
+			change(&s)
+		}
+		return s
+	}
+	soft := func(s *tool.Spec) { s.SoftBudget = 60 * time.Millisecond }
+	asks := func(s *tool.Spec) { s.Policy = tool.PolicyRequiresApproval }
+	const pure, again, once = perdure.Pure, perdure.Idempotent, perdure.AtMostOnce
+	work := func(how kind) func(context.Context, words, tool.Env) (answer, error) {
+		return func(ctx context.Context, in words, env tool.Env) (answer, error) {
+			l := lifeOf(ctx)
+			return (&job{w: l.w, l: l, kind: how, order: in.Text, env: env}).run(ctx)
+		}
+	}
+	var all []tool.Tool
+	for _, t := range tasks.Tools(tasks.Config{}) {
+		all = append(all, gated{t})
+	}
+	all = append(all,
+		tool.New(spec("pure", pure), work(plain)),
+		tool.New(spec("note", again), work(plain)),
+		tool.New(spec("charge", once), work(plain)),
+		tool.New(spec("serial", again, func(s *tool.Spec) { s.Concurrency = "one" }), work(plain)),
+		tool.New(spec("soft", again, soft), work(slow)),
+		tool.New(spec("soft_charge", once, soft), work(slow)),
+		tool.New(spec("late", again, func(s *tool.Spec) { s.Deadline = 300 * time.Millisecond }), work(slow)),
+		tool.New(spec("needs", once, asks), work(plain)),
+		tool.New(spec("client", once, func(s *tool.Spec) { s.Policy = tool.PolicyClientSide }), work(plain)),
+		tool.New(spec("routed", again), work(slow)),
+		tool.New(spec("routed_charge", once), work(slow)),
+		tool.New(spec("ask", again), work(asking)),
+		tool.New(spec("permit", again), work(permitting)),
+		tool.New(spec("stubborn", again, soft), work(stubborn)),
+		tool.NewBackground(spec("bg_note", again), work(plain)),
+		tool.NewBackground(spec("bg_charge", once), work(slow)),
+		tool.NewBackground(spec("bg_slow", again), work(slow)),
+		tool.NewBackground(spec("bg_chatty", again), work(chatty)),
+		tool.NewBackground(spec("bg_ask", again), work(asking)),
+		tool.NewBackground(spec("bg_needs", once, asks), work(plain)),
+		tool.NewBackground(spec("bg_stubborn", again), work(stubborn)),
+		tool.NewBackground(spec("bg_fill", pure), work(filling)),
+	)
+	return tool.NewRegistry(all...)
+}
+
+// route sends calls to the background whose names say so.
+func route(call tool.Call) dispatch.Route {
+	if strings.HasPrefix(call.Tool, "routed") {
+		return dispatch.InBackground()
+	}
+	return dispatch.Route{}
+}
+
+// kind is what a tool does beside its effect.
+type kind int
+
+const (
+	plain      kind = iota // it takes up to 60 ms
+	slow                   // it takes up to 600 ms
+	chatty                 // likewise, and it reports
+	asking                 // it asks a question first
+	permitting             // it asks whether it may, first
+	stubborn               // it does not stop when it is told to
+	filling                // it holds a place until all are held
+)
+
+// job is one execution of a tool.
+type job struct {
+	w     *world
+	l     *life
+	kind  kind
+	order string
+	env   tool.Env
+}
+
+// run has one effect, at its beginning or at its end, and every step of it waits at the gate.
+func (j *job) run(ctx context.Context) (answer, error) {
+	about := fmt.Sprintf("%s, execution %d of %s", j.order, j.env.Call.Execution, j.env.Call.ID)
+	if !j.w.gate.step(j.l, "enter "+about) || ctx.Err() != nil {
+		return nil, orCause(ctx)
+	}
+	if err := j.talk(ctx); err != nil {
+		if !j.w.gate.step(j.l, "give up "+about) {
+			return nil, perdure.CauseShutdown
+		}
+		return nil, err
+	}
+	early := j.w.hash(j.order, "early")%2 == 0
+	if early {
+		j.effect()
+	}
+	j.take(ctx, about)
+	if !j.w.gate.step(j.l, "leave "+about) || ctx.Err() != nil && j.kind != stubborn {
+		return nil, orCause(ctx)
+	}
+	if !early && ctx.Err() == nil {
+		j.effect()
+	}
+	switch _, how, _ := strings.Cut(j.order, "!"); how {
+	case "fail":
+		return nil, tool.Errorf("boom")
+	case "panic":
+		panic("secret cause")
+	}
+	return answer{"did": j.order}, nil
+}
+
+// take lets virtual time pass.
+func (j *job) take(ctx context.Context, about string) {
+	most := uint64(60_000)
+	if j.kind == slow || j.kind == chatty {
+		most = 600_000
+	}
+	d := time.Duration(1+j.w.hash(about)%most)*time.Microsecond + time.Duration(j.w.hash(about, "own")%997)
+	switch j.kind {
+	case stubborn:
+		pause(context.Background(), d+time.Duration(j.w.hash(about)%4_000)*time.Millisecond)
+	case chatty:
+		for part := range 3 {
+			_ = j.env.Sink.Status(fmt.Sprintf("part %d", part))
+			_ = j.env.Sink.Output("stdout", []byte(fmt.Sprintf("%s part %d\n", j.order, part)))
+			_ = j.env.Sink.Progress(float64(part), 3, "")
+			pause(ctx, d/3)
+		}
+	case filling:
+		j.w.fill(ctx)
+	default:
+		pause(ctx, d)
+	}
+}
+
+// talk asks what a job of its kind asks.
+func (j *job) talk(ctx context.Context) error {
+	q := tool.Question{Prompt: "which one?"}
+	if j.kind == permitting {
+		q = tool.Question{Prompt: "may I?", Permissions: []perdure.Permission{{Kind: "command", Target: "rm -r /"}}}
+	}
+	if j.kind != asking && j.kind != permitting {
+		return nil
+	}
+	reply, err := j.env.Dialog.Ask(ctx, q)
+	if err == nil && j.kind == permitting && !reply.Approved {
+		return tool.Errorf("not allowed")
+	}
+	return err
+}
+
+// effect writes a line into the outside ledger, which no engine knows of.
+func (j *job) effect() {
+	c := j.env.Call
+	j.w.mu.Lock()
+	defer j.w.mu.Unlock()
+	line := chaos.Line{
+		Effect: j.order, Class: string(c.Class), Key: c.Key, At: time.Now().UTC().Truncate(time.Microsecond), Call: string(c.ID), Attempt: c.Attempt, Session: c.Session, Task: c.Task,
+	}
+	j.w.ledger = append(j.w.ledger, line)
+	j.w.trace.add("effect %s of %s %s", j.order, c.ID, c.Task)
+}

@@ -1,0 +1,61 @@
+//go:build unix
+
+package sqlite
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/perdure/perdure"
+)
+
+// TestLockOfADeadHolder holds the lock in the name of another process. If that is dead, the lock is with a child that has
+// not become its program yet, and free in a moment; if it lives, nobody waits (R30, R33).
+func TestLockOfADeadHolder(t *testing.T) {
+	t.Parallel()
+	gone := exec.Command("/bin/true")
+	if err := gone.Run(); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		pid   int
+		waits bool
+	}{
+		"dead":   {gone.Process.Pid, true},
+		"living": {os.Getppid(), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			heir, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE, 0o600)
+			if err != nil {
+				t.Fatal(err)
+			}
+			host, _ := os.Hostname()
+			text, _ := json.Marshal(holder{PID: c.pid, Host: host, StartedAt: time.Now(), Program: "perdure"})
+			if _, err := heir.Write(text); err != nil {
+				t.Fatal(err)
+			}
+			if err := flock(heir); err != nil {
+				t.Fatal(err)
+			}
+			time.AfterFunc(100*time.Millisecond, func() { _ = heir.Close() })
+
+			lock, err := lockDir(dir, time.Now(), "test")
+
+			if c.waits && err != nil || !c.waits && !errors.Is(err, perdure.Conflict) {
+				t.Errorf("got %v", err)
+			}
+			if lock != nil {
+				if err := lock.release(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
