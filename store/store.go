@@ -27,7 +27,8 @@ type Store interface {
 	// InTx runs fn in one transaction: all that it wrote is durable when InTx returns nil, and none of it
 	// when fn returned an error, which InTx then returns as it is.
 	//
-	// fn may run more than once and must not keep anything of a run that was not the last. It does no I/O
+	// fn may run more than once and must not keep anything of a run that was not the last. It does not run any more when
+	// InTx has returned, so what it wrote outside the Tx is the caller's to read. It does no I/O
 	// besides the Tx, never nests, and does not see ctx: ctx ends only the caller's waiting, and then the
 	// outcome is in doubt, as it is after an error of the store itself: read it back before acting on it.
 	// Concurrent transactions may share one sync; one that fails does not fail its neighbours.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"sync"
 	"sync/atomic"
 
 	"github.com/perdure/perdure"
@@ -50,6 +51,26 @@ type request struct {
 	outcome  outcome
 	appended []perdure.SessionID
 	answer   chan outcome // capacity 1: the writer does not wait for a caller that left
+
+	mu   sync.Mutex // held while fn runs
+	left bool       // guarded by mu; the caller has gone: fn does not run any more
+}
+
+// run is fn, unless its caller has gone.
+func (r *request) run(tx store.Tx) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.left {
+		return fmt.Errorf("%w: its caller has gone", perdure.Unavailable)
+	}
+	return r.fn(tx)
+}
+
+// leave keeps fn from running from now on, and waits for one that runs: what fn writes for its caller is the caller's again.
+func (r *request) leave() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.left = true
 }
 
 func newWriter(conn *connection, dialect sqlstore.Dialect, notify func(perdure.SessionID)) *writer {
@@ -76,6 +97,7 @@ func (w *writer) do(ctx context.Context, fn func(store.Tx) error) error {
 	case out := <-req.answer:
 		return out.deliver()
 	case <-ctx.Done():
+		req.leave()
 		return ctx.Err()
 	}
 }
@@ -250,7 +272,7 @@ func (w *writer) runOne(req *request, alone bool) error {
 		}
 	}
 	tx := sqlstore.New(context.Background(), w.conn, w.dialect)
-	req.outcome, req.appended = w.hand.run(req.fn, tx), tx.Appended()
+	req.outcome, req.appended = w.hand.run(req.run, tx), tx.Appended()
 	if err := tx.Failure(); err != nil || alone {
 		return err
 	}

@@ -25,6 +25,7 @@ func txLaws() []law {
 		{"has_one_now", txNow},
 		{"does_nothing_once_ctx_is_done", txContextDone},
 		{"ends_the_waiting_with_ctx", txContextWaiting},
+		{"returns_when_fn_runs_no_more", txContextWhileRunning},
 		{"keeps_neighbours_apart", txNeighbours},
 		{"runs_one_after_another", txSerial},
 		{"is_unavailable_once_closed", txClosed},
@@ -194,6 +195,27 @@ func txContextDone(s *subject) {
 		s.Errorf("got error %v, want %v", err, context.Canceled)
 	}
 	s.same("what is stored", s.all(w), want)
+}
+
+// The caller's ctx ends while its fn runs: what fn writes outside the Tx is the caller's to read once InTx has returned.
+func txContextWhileRunning(s *subject) {
+	for range 20 {
+		ctx, cancel := context.WithCancel(s.ctx)
+		begun, over := false, false
+		err := s.InTx(ctx, func(store.Tx) error {
+			begun, over = true, false
+			cancel()
+			for range 100 {
+				runtime.Gosched() // a caller that does not wait for fn is let go on
+			}
+			over = true
+			return nil
+		})
+		cancel()
+		if begun != over || err != nil && !errors.Is(err, context.Canceled) {
+			s.Fatalf("fn begun %t, over %t when InTx answered %v", begun, over, err)
+		}
+	}
 }
 
 // While one transaction is in its fn another one waits, and its ctx ends.
