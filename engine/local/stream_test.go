@@ -332,7 +332,7 @@ func TestGuardOverAKeptText(t *testing.T) {
 	t.Parallel()
 	st := memory.New(memory.Config{})
 	w := newWorld(t, enginetest.Setup{Script: afterFirst, Guard: "second"}, func(*testing.T) store.Store { return st }, func(store.Store) {})
-	id := openAnswer(t, w, perdure.Agent{}, "a second")
+	id := openAnswer(t, w, perdure.Agent{Recovery: perdure.RecoverFinalize}, "a second")
 
 	eng := w.Start(t)
 	if err := eng.WaitIdle(t.Context(), id); err != nil {

@@ -151,7 +151,7 @@ func (e *Effects) kept(ctx context.Context, q Question) (k kept, ok bool) {
 			p, err = r.Partial(q.Session.ID, q.Command.Message)
 			return err
 		})
-		if true {
+		if err == nil || errors.Is(err, perdure.NotFound) {
 			if k.found = err == nil; strings.TrimSpace(p.Text) != "" {
 				k.text = p.Text
 			}
