@@ -48,7 +48,7 @@ steps:
 
 	free := fill(t, dir)
 	w.Release("hold_charge")
-	err = eng.Send(t.Context(), s.ID, perdure.Text("more"))
+	err = eng.Send(t.Context(), s.ID, perdure.Text(strings.Repeat("more", 1<<18))) // more than the log has room for by itself
 	if !errors.Is(err, store.Full) || !strings.Contains(err.Error(), "free space in "+dir) || store.Broken(err) {
 		t.Errorf("a message on a full disk: got %v", err)
 	}
