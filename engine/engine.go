@@ -147,8 +147,8 @@ type Session struct {
 	ID        perdure.SessionID     `json:"id"`
 	Title     string                `json:"title"`
 	Status    perdure.SessionStatus `json:"state"`
-	Parent    perdure.SessionID     `json:"parent_session_id,omitempty"` // whose subagent it is
-	Root      perdure.SessionID     `json:"root_session_id"`             // of its tree; its own id without a parent
+	Parent    perdure.SessionID     `json:"parent_session_id,omitempty"`      // whose subagent it is
+	Root      perdure.SessionID     `json:"root_session_id"`                  // of its tree; its own id without a parent
 	Forked    perdure.SessionID     `json:"forked_from_session_id,omitempty"` // lineage only, never nesting (SA1)
 	LastSeq   int64                 `json:"last_seq"`
 	OpenTasks int                   `json:"open_tasks"`

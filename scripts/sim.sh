@@ -7,6 +7,7 @@
 #   KILLPOINTS=all  every point of the matrix of kills; another word: a sample (all)
 #   LINEAR_HISTORIES=n, LINEAR_OPERATIONS=n    histories of each model, and operations in each (1,000 and 5,000)
 #   LEASES=n        rounds of workers that are paused beyond their leases and come back (10,000), from LEASE_SEED on (1)
+#   SEEDS=n         random programs of the deterministic simulation (10,000), from FIRST_SEED=n on (1)
 #   SIM_FLAGS=…     more for go test, for instance -race, which takes ten times as long
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -34,4 +35,7 @@ go test ${SIM_FLAGS:-} -count=1 -timeout=6h -run '^TestR17' -v ./internal/linear
 step "leases: $LEASES rounds of paused workers: no stale write"
 # shellcheck disable=SC2086
 go test ${SIM_FLAGS:-} -count=1 -timeout=6h -run '^TestR12' -v ./engine/local
+step "simulation: ${SEEDS:-10000} seeds from ${FIRST_SEED:-1}: the whole runtime in virtual time, with faults and deaths at commits"
+# shellcheck disable=SC2086
+SEEDS=${SEEDS:-10000} go test ${SIM_FLAGS:-} -count=1 -timeout=6h -run '^TestR18' -v ./internal/sim
 step "done"

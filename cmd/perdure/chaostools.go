@@ -88,6 +88,7 @@ func chaosEffect(ctx context.Context, w chaosWork, in chaosOrder, env tool.Env) 
 	err := chaos.Enter(context.WithoutCancel(ctx), w.socket, chaos.Line{
 		Effect: chaos.EffectOf(call.Tool, perdure.CallKey{Session: call.Session, Call: call.ID}),
 		Class:  string(w.class), Key: call.Key, PID: os.Getpid(), Call: string(call.ID), Attempt: call.Execution,
+		Session: call.Session, Task: call.Task,
 	})
 	if err != nil {
 		return chaosDone{}, err

@@ -306,6 +306,24 @@ func TestWatchdogNamesCalls(t *testing.T) {
 	})
 }
 
+// queued waits until a task of the session is queued.
+func (s *shop) queued() {
+	s.t.Helper()
+	found := errors.New("queued")
+	err := s.st.Watch(s.ctx, s.id, 0, func(f store.Frame) error {
+		if f.Event == nil {
+			return nil
+		}
+		if u, ok := f.Event.Fact.(perdure.TaskUpdated); ok && u.Task.State == perdure.TaskQueued {
+			return found
+		}
+		return nil
+	})
+	if !errors.Is(err, found) {
+		s.t.Fatal(err)
+	}
+}
+
 // TestReattachLimitStaysQueued restarts with fewer places than runs were left: what has no place waits, and does not fail
 // (RC14, BG18).
 func TestReattachLimitStaysQueued(t *testing.T) {
@@ -338,6 +356,7 @@ steps: [{text: x}, {text: they run, repeat: true}]
 	b.id = a.id
 	b.run()
 	<-entered
+	b.queued()
 	states := map[perdure.TaskState]int{}
 	tasks, err := b.eng.Tasks(b.ctx, b.id)
 	for _, task := range tasks {
@@ -389,6 +408,7 @@ steps: [{text: x}, {text: they run, repeat: true}]
 	b.id = a.id
 	b.run()
 	<-entered
+	b.queued()
 	tasks, err := b.eng.Tasks(b.ctx, b.id)
 	for _, task := range tasks {
 		if task.State == perdure.TaskQueued {

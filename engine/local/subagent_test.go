@@ -332,3 +332,338 @@ func familyFault(t *testing.T, at int64, what fate) bool {
 	return hit
 }
 
+const (
+	freeOne = "{name: spawn_subagent, args: {name: one, task: piece one, background: true}}"
+	waitOne = "{name: spawn_subagent, args: {name: one, task: piece one}}"
+)
+
+// parentOf is a script of a parent that makes calls, and of a child's rules.
+func parentOf(calls, child string) string {
+	return "rules:\n" + child + `
+  - when: {user_contains: go, last_role: notification}
+    text: "home: {{note}}"
+  - when: {user_contains: go, not_called: spawn_subagent}
+    calls: [` + calls + `]
+steps: [{text: it goes on, repeat: true}]
+`
+}
+
+// childDoes is a child that calls a tool, then answers.
+func childDoes(tool string) string {
+	return `  - when: {user_contains: piece, not_called: ` + tool + `}
+    calls: [{name: ` + tool + `, args: {text: a}}]
+  - when: {user_contains: piece}
+    text: "forty-two"`
+}
+
+// subagent waits for the parent's record of a subagent in a state.
+func (r *rig) subagent(match func(perdure.Task) bool) perdure.Task {
+	r.t.Helper()
+	f := r.until(func(f perdure.Fact) bool {
+		switch f := f.(type) {
+		case perdure.TaskCreated:
+			return f.Task.Kind == perdure.KindSubagent && f.Task.Links.ChildSession != "" && match(f.Task)
+		case perdure.TaskUpdated:
+			return f.Task.Kind == perdure.KindSubagent && f.Task.Links.ChildSession != "" && match(f.Task)
+		}
+		return false
+	})
+	if u, ok := f.(perdure.TaskUpdated); ok {
+		return u.Task
+	}
+	return f.(perdure.TaskCreated).Task
+}
+
+func anyTask(perdure.Task) bool { return true }
+
+// told reports whether facts are the commit of a subagent's end.
+func toldEnd(facts []perdure.Fact) bool {
+	return has(facts, func(u perdure.TaskUpdated) bool {
+		return u.Task.Kind == perdure.KindSubagent && u.Task.State.Terminal()
+	})
+}
+
+// TestSubagentEndAnswerLost loses the answer of the commit that tells the parent: the parent is woken all the same.
+func TestSubagentEndAnswerLost(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, enginetest.Setup{Script: parentOf(freeOne, childDoes("hold"))})
+	r.say("go")
+	r.Entered(t, "hold", 1)
+	r.until(func(f perdure.Fact) bool { _, ok := f.(perdure.SessionIdled); return ok })
+	judge, hit := once(forgets, toldEnd)
+	r.st.set(judge)
+	r.Release("hold")
+	<-hit
+	r.rest()
+}
+
+// TestSubagentRepairAnswerLost loses the answer of the commit that asks for another answer (SA12).
+func TestSubagentRepairAnswerLost(t *testing.T) {
+	t.Parallel()
+	call := `{name: spawn_subagent, args: {name: one, task: piece one, background: true, result_schema: {type: integer}}}`
+	r := newRig(t, enginetest.Setup{Script: parentOf(call, `  - when: {user_contains: Answer again}
+    text: "7"
+  - when: {user_contains: piece}
+    text: "seven"`)})
+	judge, hit := once(forgets, func(f []perdure.Fact) bool {
+		return has(f, func(m perdure.MessageReceived) bool { return m.Key == "parent:repair" })
+	})
+	r.st.set(judge)
+	r.say("go")
+	<-hit
+	r.rest()
+	if task := r.subagent(func(t perdure.Task) bool { return t.State.Terminal() }); task.Result != "7" && task.State != perdure.TaskSucceeded {
+		t.Errorf("got %+v", task)
+	}
+}
+
+// TestSubagentTakenOverAnswerLost loses the answer of the commit by which the next engine takes over the record of a
+// subagent that ended untold.
+func TestSubagentTakenOver(t *testing.T) {
+	t.Parallel()
+	for name, what := range map[string]fate{"fails": aborts, "answer_lost": forgets} {
+		for _, at := range []string{"take over", "tell"} {
+			t.Run(name+"_"+at, func(t *testing.T) {
+				t.Parallel()
+				r := newRig(t, enginetest.Setup{Script: parentOf(freeOne, childDoes("hold")), Beat: 20 * time.Millisecond})
+				r.say("go")
+				r.Entered(t, "hold", 1)
+				r.until(func(f perdure.Fact) bool { _, ok := f.(perdure.SessionIdled); return ok })
+				child := &rig{world: r.world, st: r.st, eng: r.eng, id: r.subagent(anyTask).Links.ChildSession, ctx: r.ctx, t: t}
+				r.st.set(func(f []perdure.Fact) fate {
+					if toldEnd(f) {
+						return aborts
+					}
+					return commits
+				})
+				r.Release("hold")
+				child.until(func(f perdure.Fact) bool { _, ok := f.(perdure.SessionIdled); return ok })
+				r.Kill(t)
+				judge, hit := once(what, func(f []perdure.Fact) bool {
+					return at == "tell" && toldEnd(f) || at != "tell" && has(f, any1[perdure.TaskReattached])
+				})
+				r.st.set(judge)
+				r.eng = r.Start(t)
+				<-hit
+				r.rest()
+			})
+		}
+	}
+}
+
+// TestSubagentCancelAnswerLost loses the answer of the commit that cancels a subagent which waits for a person.
+func TestSubagentCancelAnswerLost(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, enginetest.Setup{Script: parentOf(freeOne, childDoes("needs"))})
+	r.say("go")
+	task := r.subagent(func(t perdure.Task) bool { return t.State == perdure.TaskAwaitingInput })
+	judge, _ := once(forgets, func(f []perdure.Fact) bool { return has(f, any1[perdure.SessionStopped]) })
+	r.st.set(judge)
+	if _, err := r.eng.CancelTask(r.ctx, task.ID, "user", "enough"); err == nil {
+		t.Error("the answer was not lost")
+	}
+	r.rest()
+	if open, err := r.eng.Approvals(r.ctx, engine.ApprovalFilter{State: perdure.ApprovalOpen}); err != nil || len(open) > 0 {
+		t.Errorf("%d approvals are open, %v", len(open), err)
+	}
+}
+
+// TestSubagentWaitOverFaults lets the store be away while a call waits for its subagent: it goes on waiting.
+func TestSubagentWaitOverFaults(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, enginetest.Setup{Script: parentOf(waitOne, childDoes("hold"))})
+	r.say("go")
+	r.Entered(t, "hold", 1)
+	var failures atomic.Int64
+	r.st.set(func(f []perdure.Fact) fate {
+		if toldEnd(f) { // the wait looks after this
+			failures.Store(5)
+		}
+		return commits
+	})
+	r.st.setView(func() bool { return failures.Add(-1) >= 0 })
+	r.Release("hold")
+	r.rest()
+	done := r.until(func(f perdure.Fact) bool { _, ok := f.(perdure.ToolCompleted); return ok }).(perdure.ToolCompleted)
+	if done.Status != perdure.StatusSuccess || string(done.Result.Result) != `"forty-two"` {
+		t.Errorf("got %+v", done)
+	}
+}
+
+// gate blocks the first view that it is asked about, until it is opened.
+func (h *hooked) gate() (reached, open chan struct{}) {
+	reached, open = make(chan struct{}), make(chan struct{})
+	return reached, open
+}
+
+// slowStart is a store in which the start of a subagent waits, in front of its commit.
+type slowStart struct {
+	store.Store
+	reached, open chan struct{}
+}
+
+// InTx waits before a commit that claims a handle.
+func (s *slowStart) InTx(ctx context.Context, fn func(store.Tx) error) error {
+	look := errors.New("it claims")
+	err := s.Store.InTx(ctx, func(tx store.Tx) error {
+		spy := &claimSpy{Tx: tx}
+		err := fn(spy)
+		if spy.looked {
+			select {
+			case <-s.open:
+			default:
+				return look
+			}
+		}
+		return err
+	})
+	if !errors.Is(err, look) {
+		return err
+	}
+	close(s.reached)
+	<-s.open
+	return s.Store.InTx(ctx, fn)
+}
+
+// claimSpy notes that a handle is looked for.
+type claimSpy struct {
+	store.Tx
+	looked bool
+}
+
+// Spawn notes it.
+func (s *claimSpy) Spawn(key perdure.CallKey) (store.Spawn, error) {
+	s.looked = true
+	return s.Tx.Spawn(key)
+}
+
+// lateBirth opens a world in which the start of a subagent waits in front of its commit.
+func lateBirth(t *testing.T, s enginetest.Setup) (*rig, *slowStart) {
+	t.Helper()
+	slow := &slowStart{reached: make(chan struct{}), open: make(chan struct{})}
+	f := newFamily(t, s, func(st store.Store) store.Store { slow.Store = st; return slow })
+	r := &rig{world: f.world, ctx: f.ctx, t: t}
+	r.eng = r.Start(t)
+	session, err := r.eng.NewSession(f.ctx, s.Agent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.id = session.ID
+	r.say("go")
+	select {
+	case <-slow.reached:
+	case <-f.ctx.Done():
+		t.Fatalf("nothing was started; journal: %s", r.story())
+	}
+	return r, slow
+}
+
+// TestSubagentRefusedAfterItLeft: a call that left its turn before its subagent was refused has no child to end it.
+func TestSubagentRefusedAfterItLeft(t *testing.T) {
+	t.Parallel()
+	call := "{name: spawn_subagent, args: {name: one, task: piece one}}"
+	r, slow := lateBirth(t, enginetest.Setup{Agents: -1, Script: parentOf(call, childDoes("echo"))})
+	started := r.until(func(f perdure.Fact) bool { _, ok := f.(perdure.ToolStarted); return ok }).(perdure.ToolStarted)
+	if _, err := r.eng.DetachCall(r.ctx, perdure.CallKey{Session: r.id, Call: started.CallID}, "user"); err != nil {
+		t.Fatal(err)
+	}
+	close(slow.open)
+	r.rest()
+}
+
+// TestSubagentCanceledBeforeItsBirth cancels a call that is a task by now, in front of the commit that would make its
+// subagent: none is made (SA11).
+func TestSubagentCanceledBeforeItsBirth(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{"routed", "detached"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			s := enginetest.Setup{Script: parentOf(waitOne, childDoes("note"))}
+			if how == "routed" {
+				s.Background = []string{"spawn_subagent"}
+			}
+			r, slow := lateBirth(t, s)
+			if how == "detached" {
+				started := r.until(func(f perdure.Fact) bool { _, ok := f.(perdure.ToolStarted); return ok }).(perdure.ToolStarted)
+				if _, err := r.eng.DetachCall(r.ctx, perdure.CallKey{Session: r.id, Call: started.CallID}, "user"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			task := r.until(func(f perdure.Fact) bool { _, ok := f.(perdure.TaskCreated); return ok }).(perdure.TaskCreated).Task
+			if _, err := r.eng.CancelTask(r.ctx, task.ID, "user", "enough"); err != nil {
+				t.Fatal(err)
+			}
+			close(slow.open)
+			r.rest()
+			tasks, err := r.eng.Tasks(r.ctx, r.id)
+			if err != nil || len(tasks) != 1 || tasks[0].State != perdure.TaskCanceled || len(r.Effects("note")) > 0 {
+				t.Errorf("got %+v, %v; effects %v", tasks, err, r.Effects("note"))
+			}
+		})
+	}
+}
+
+// TestSubagentOfStoppedParent stops a subagent in front of the commits in which it starts a subagent and a run of its own.
+func TestSubagentOfStoppedParent(t *testing.T) {
+	t.Parallel()
+	for name, call := range map[string]string{"below": "{name: spawn_subagent, args: {name: two, task: below, background: true}}", "run": "{name: spawn_background, args: {tool: bg_hold, args: {}}}"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			slow := &slowBirth{reached: make(chan struct{}), open: make(chan struct{})}
+			f := newFamily(t, enginetest.Setup{Script: parentOf(freeOne, `  - when: {user_contains: below, not_called: hold}
+    calls: [{name: hold, args: {}}]
+  - when: {user_contains: piece, not_called: spawn}
+    calls: [`+call+`]`)}, func(st store.Store) store.Store { slow.Store = st; return slow })
+			r := &rig{world: f.world, ctx: f.ctx, t: t}
+			r.eng = r.Start(t)
+			session, err := r.eng.NewSession(f.ctx, perdure.Agent{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.id = session.ID
+			r.say("go")
+			task := r.subagent(anyTask)
+			select {
+			case <-slow.reached:
+			case <-f.ctx.Done():
+				t.Fatalf("it started nothing; journal: %s", r.story())
+			}
+			if _, err := r.eng.CancelTask(r.ctx, task.ID, "user", "enough"); err != nil {
+				t.Fatal(err)
+			}
+			close(slow.open)
+			r.rest()
+			if task = r.subagent(func(t perdure.Task) bool { return t.State.Terminal() }); task.State != perdure.TaskCanceled {
+				t.Errorf("got %+v", task)
+			}
+		})
+	}
+}
+
+// slowBirth holds the first commit back in which a session that is told later adds a task.
+type slowBirth struct {
+	store.Store
+	reached, open chan struct{}
+	done          atomic.Bool
+}
+
+// InTx runs the transaction once without committing it, when it is the one.
+func (s *slowBirth) InTx(ctx context.Context, fn func(store.Tx) error) error {
+	found := errors.New("it adds a task")
+	err := s.Store.InTx(ctx, func(tx store.Tx) error {
+		spy := &spyTx{Tx: tx}
+		if err := fn(spy); err != nil {
+			return err
+		}
+		if has(spy.facts, func(c perdure.TaskCreated) bool { return c.Task.Session != c.Task.RootSession }) && s.done.CompareAndSwap(false, true) {
+			return found
+		}
+		return nil
+	})
+	if !errors.Is(err, found) {
+		return err
+	}
+	close(s.reached)
+	<-s.open
+	return s.Store.InTx(ctx, fn)
+}

@@ -165,7 +165,10 @@ func (t *talk) cancel(ctx context.Context) error {
 	tasks, err := t.tasks(ctx)
 	for _, task := range tasks {
 		if task.State.Live() && err == nil {
-			_, err = t.Engine.CancelTask(ctx, task.ID, byChaos, "changed my mind")
+			receipt, err := t.Engine.CancelTask(ctx, task.ID, byChaos, "changed my mind")
+			if err == nil && !receipt.RequestedAt.IsZero() {
+				t.Witness.Canceled(t.id, task.ID)
+			}
 			return t.allowed(err)
 		}
 	}

@@ -23,6 +23,7 @@ type Witness struct {
 	events  map[perdure.SessionID]map[int64][sha256.Size]byte
 	logs    map[perdure.TaskID][]byte
 	said    map[perdure.SessionID][]string
+	cancels []Told
 	faults  []Violation
 	answers int
 }
@@ -40,6 +41,21 @@ func (w *Witness) Said(id perdure.SessionID, text string) {
 	defer w.mu.Unlock()
 	put(&w.said, id, append(w.said[id], text))
 	w.answers++
+}
+
+// Canceled notes that a server acknowledged the cancel of a task.
+func (w *Witness) Canceled(session perdure.SessionID, task perdure.TaskID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.answers++
+	w.cancels = append(w.cancels, Told{Session: session, Cancel: task})
+}
+
+// Told is what of all this a Record holds: the cancels (I14).
+func (w *Witness) Told() []Told {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.cancels)
 }
 
 // Tasks notes the tasks that have ended.
@@ -112,6 +128,7 @@ type Aftermath struct {
 	Journals []Journal
 	Calls    []perdure.Call
 	Tasks    []perdure.Task
+	Rows     []Rows // the same and more, by session
 }
 
 // ReadAftermath reads it all.
@@ -131,11 +148,16 @@ func ReadAftermath(ctx context.Context, eng engine.Engine) (Aftermath, error) {
 		if err != nil {
 			return a, fmt.Errorf("list the calls of %s: %w", s.ID, err)
 		}
-		a.Calls = append(a.Calls, calls...)
-	}
-	a.Tasks, err = eng.Tasks(ctx, "")
-	if err != nil {
-		return a, fmt.Errorf("list tasks: %w", err)
+		tasks, err := eng.Tasks(ctx, s.ID)
+		if err != nil {
+			return a, fmt.Errorf("list the tasks of %s: %w", s.ID, err)
+		}
+		approvals, err := eng.Approvals(ctx, engine.ApprovalFilter{Session: s.ID})
+		if err != nil {
+			return a, fmt.Errorf("list the approvals of %s: %w", s.ID, err)
+		}
+		a.Calls, a.Tasks = append(a.Calls, calls...), append(a.Tasks, tasks...)
+		a.Rows = append(a.Rows, Rows{Session: s.ID, Title: s.Title, Status: s.Status, LastSeq: s.LastSeq, Tasks: tasks, Calls: calls, Approvals: approvals})
 	}
 	return a, nil
 }

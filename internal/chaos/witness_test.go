@@ -116,21 +116,40 @@ func TestCompleteAndMissing(t *testing.T) {
 	}
 }
 
+// seconds sets the events of a journal a second apart and returns the moment of the first.
+func seconds(j Journal) time.Time {
+	at := j.Events[0].At
+	for i := range j.Events {
+		j.Events[i].At = at.Add(time.Duration(i) * time.Second)
+	}
+	return at
+}
+
 // TestRecoveries counts from a start to the first step of what was left, and no client's word.
 func TestRecoveries(t *testing.T) {
 	t.Parallel()
-	journal := fixture(t, "background-run")
-	at := journal.Events[0].At
-	for i := range journal.Events {
-		journal.Events[i].At = at.Add(time.Duration(i) * time.Second)
-	}
-	cut := find[perdure.TaskCreated](t, journal) + 1 // the next event is the runtime's
-	start := journal.Events[cut].At.Add(-300 * time.Millisecond)
-	end := journal.Events[len(journal.Events)-1].At
-
-	took := Recoveries([]Journal{journal}, []Start{{At: at.Add(-time.Second)}, {At: start}, {At: end.Add(time.Second)}})
-
-	if len(took) != 1 || took[0] != 300*time.Millisecond {
-		t.Errorf("got %v, want [300ms]: the first start had nothing to take up, and after the last nothing was left", took)
+	run, interrupt := fixture(t, "background-run"), fixture(t, "interrupt")
+	at, asked := seconds(run), seconds(interrupt)
+	second := 2 + find[perdure.MessageReceived](t, Journal{Events: interrupt.Events[2:]}) // in the middle of a turn
+	rested := fixture(t, "tool-turn")
+	rested.Events = append(rested.Events, perdure.Event{Seq: int64(len(rested.Events)) + 1, Session: rested.Session, Fact: perdure.SessionActivated{}})
+	seconds(rested)
+	const moment = 300 * time.Millisecond
+	before := func(j Journal, i int) Start { return Start{At: j.Events[i].At.Add(-moment)} }
+	for name, c := range map[string]struct {
+		journal Journal
+		starts  []Start
+		want    []time.Duration
+	}{
+		"a run that goes on":             {run, []Start{{At: at.Add(-time.Second)}, before(run, find[perdure.TaskCreated](t, run)+1)}, []time.Duration{moment}},
+		"nothing was there":              {run, []Start{{At: at.Add(-time.Second)}, {At: at.Add(-moment)}}, nil},
+		"nothing was left":               {run, []Start{{At: at.Add(-time.Second)}, {At: run.Events[len(run.Events)-1].At.Add(moment)}}, nil},
+		"only what came later moves":     {rested, []Start{{At: rested.Events[0].At.Add(-time.Second)}, before(rested, len(rested.Events)-1)}, nil},
+		"a client speaks, then it moves": {interrupt, []Start{{At: asked.Add(-time.Second)}, before(interrupt, second)}, []time.Duration{time.Second + moment}},
+		"a life in which nothing moves":  {run, []Start{{At: at.Add(-time.Second)}, {At: at.Add(3*time.Second + moment)}, {At: at.Add(3*time.Second + 2*moment)}}, []time.Duration{time.Second - 2*moment}},
+	} {
+		if took := Recoveries([]Journal{c.journal}, c.starts); !slices.Equal(took, c.want) {
+			t.Errorf("%s: got %v, want %v", name, took, c.want)
+		}
 	}
 }

@@ -273,6 +273,7 @@ func (e *Effects) proceedCall(ctx context.Context, run CallRun, row perdure.Call
 	case perdure.StopIt, perdure.StopLate:
 		return e.stopRemains(ctx, run, row, t, how)
 	case perdure.GiveUp:
+		e.forsake(ctx, row.Key, "its call was given up")
 		run.Done(e.settled(run, row, gaveUp(row)))
 	default:
 		run.Done(e.settled(run, row, unknownResult()))
@@ -309,6 +310,7 @@ func (e *Effects) stopRemains(ctx context.Context, run CallRun, row perdure.Call
 	if how == perdure.StopLate {
 		cause = perdure.CauseDeadline
 	}
+	e.forsake(ctx, row.Key, string(cause))
 	run.Done(e.settled(run, row, causeResult(cause, row)))
 	return nil
 }

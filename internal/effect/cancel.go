@@ -28,7 +28,12 @@ func (e *Effects) CancelTask(ctx context.Context, id perdure.TaskID, wish Cancel
 		return err
 	})
 	if err != nil {
-		return perdure.CancelReceipt{}, fmt.Errorf("cancel task %s: %w", id, err) // in doubt, the next beat pushes it
+		for _, asked := range tree { // in doubt, the next beat pushes it; who only reads its journal is woken here
+			if child := asked.Links.ChildSession; child != "" && !refusedWrite(err) {
+				e.cfg.Wake(child)
+			}
+		}
+		return perdure.CancelReceipt{}, fmt.Errorf("cancel task %s: %w", id, err)
 	}
 	if !task.CancelRequested() || task.State.Terminal() && task.State != perdure.TaskCanceled {
 		return perdure.CancelReceipt{}, nil

@@ -44,7 +44,7 @@ func (c *callRun) end(end dispatch.End) {
 		return
 	}
 	task, row := c.asTask()
-	if task.Kind == perdure.KindSubagent {
+	if c.e.endsByChild(task) {
 		return // the subagent says how it ended (SA9)
 	}
 	c.e.endTask(context.Background(), task, row, c.e.judgeTask(task, row, end.Result, end))
@@ -205,9 +205,13 @@ func (c *callRun) detachIn(tx store.Tx, why string, soft time.Duration) (perdure
 	now := tx.Now()
 	task.State, task.Worker, task.Executions, task.DeadlineAt = perdure.TaskRunning, c.e.cfg.Worker, c.row.Executions, c.call.Deadline
 	task.CreatedAt, task.UpdatedAt, task.StartedAt, task.HeartbeatAt, task.DetachedAt = now, now, c.row.ClaimedAt, now, now
+	born := false // its subagent is there, and with it the record
 	switch known, err := tx.Task(task.Session, task.ID); {
+	case err == nil && known.Kind == perdure.KindSubagent && known.State.Terminal(): // its end settles no ledger row any more
+		return perdure.Task{}, fmt.Errorf("%w: its subagent has just ended", perdure.Conflict)
 	case err == nil && known.Kind == perdure.KindSubagent:
-		task = known
+		known.Wake = task.Wake
+		task, born = known, true
 	case err == nil && !known.FromCall(): // the ids of the call's task are those of the run that it has started (TK1)
 		return perdure.Task{}, fmt.Errorf("%w: it has started the background run %s", perdure.Conflict, known.ID)
 	}
@@ -223,7 +227,7 @@ func (c *callRun) detachIn(tx store.Tx, why string, soft time.Duration) (perdure
 	done.Result = placeholder(task, left)
 	done.Status = done.Result.Status()
 	var events []perdure.Event
-	if task.Kind != perdure.KindSubagent {
+	if !born {
 		events = append(events, taskEvent(task, perdure.TaskCreated{Task: task}))
 	}
 	for _, fact := range []perdure.Fact{left, done} {
@@ -233,8 +237,8 @@ func (c *callRun) detachIn(tx store.Tx, why string, soft time.Duration) (perdure
 	if err := tx.Append(key.Session, events); err != nil {
 		return task, err
 	}
-	if task.Kind == perdure.KindSubagent { // its record is there: only the lane changes
-		change, err := c.e.updateTask(tx, task, perdure.TaskUpdate{Attempt: task.Attempt, Lane: perdure.Background})
+	if born { // only the lane changes
+		change, err := c.e.updateTask(tx, task, perdure.TaskUpdate{Attempt: task.Attempt, Lane: perdure.Background, Wake: task.Wake})
 		return change.Task, err
 	}
 	_, _, err = tx.CreateTask(task)

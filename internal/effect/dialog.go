@@ -291,7 +291,7 @@ func (d *dialog) Inbox(ctx context.Context, after perdure.TaskMessageID, limit i
 	if err != nil {
 		return nil, fmt.Errorf("read the inbox: %w", err)
 	}
-	_, err = d.e.waitTasks(ctx, task.Session, func(ctx context.Context) ([]perdure.Task, bool, error) {
+	_, err = d.e.waitTasks(ctx, []perdure.SessionID{task.Session}, func(ctx context.Context) ([]perdure.Task, bool, error) {
 		err := d.e.cfg.Store.View(context.WithoutCancel(ctx), func(r store.Reader) error {
 			messages, err := r.TaskMessages(task.ID, after, 0)
 			inbox = nil

@@ -364,7 +364,7 @@ func (s *step) project(event perdure.Event) error {
 	case perdure.ToolCompleted:
 		var read []perdure.TaskID
 		for _, id := range f.Result.Read {
-			if !s.session.Turn.ReadBefore(f.CallID, s.session.Tasks[id]) {
+			if task, own := s.session.Tasks[id]; own && !s.session.Turn.ReadBefore(f.CallID, task) { // a subagent's task comes home there
 				read = append(read, id)
 			}
 		}

@@ -14,13 +14,18 @@ import (
 // textRepair asks a subagent once more for an answer of the form that was asked for (SA12).
 const textRepair = "Your answer does not have the form that was asked for: %s\nAnswer again, with JSON only."
 
-// afterChild tells the parent of what changed with a subagent, once its driver has committed. What cannot be told now is
-// told again until the runtime stops; after that the next start tells it.
+// afterChild tells the parent of what changed with a subagent, once its driver has committed.
 func (e *Effects) afterChild(ctx context.Context, d *Drive) {
 	s := d.session
 	e.cfg.Sign(s.Lineage.Parent) // who waits for it is not idle
 	e.cfg.Sign(s.Lineage.Root)
+	if s.Stopped != nil {
+		e.stopLate(ctx, s)
+	}
 	state := "at work"
+	if s.Turn != nil {
+		state = string(s.Turn.ID) // a person may have taken it over
+	}
 	if _, ended := s.ChildOutcome(); ended {
 		state = fmt.Sprintf("ended %d", s.Seq)
 	} else if q := s.Question(); q != nil {
@@ -30,7 +35,12 @@ func (e *Effects) afterChild(ctx context.Context, d *Drive) {
 		return
 	}
 	d.told = state
-	child := d.ID
+	e.tell(ctx, d.ID)
+}
+
+// tell tells the parent of a subagent. What cannot be told now is told again until the runtime stops; after that the next
+// start tells it.
+func (e *Effects) tell(ctx context.Context, child perdure.SessionID) {
 	if err := e.tellParent(ctx, child); err == nil || final(err) {
 		return
 	}
@@ -48,6 +58,15 @@ func (e *Effects) afterChild(ctx context.Context, d *Drive) {
 			e.cfg.Log.Warn("a parent is told again", "child", child, "error", err)
 		}
 	})
+}
+
+// stopLate passes a stop on to what a subagent had begun right then: the commit of the stop could not see it (SA11).
+func (e *Effects) stopLate(ctx context.Context, s *perdure.Session) {
+	for _, task := range s.OpenTasks() {
+		if !task.CancelRequested() {
+			e.cancelSurely(ctx, task.ID, CancelWish{By: s.Stopped.By, Why: s.Stopped.Reason})
+		}
+	}
 }
 
 // final reports an error that another attempt cannot mend.
@@ -104,21 +123,16 @@ func (e *Effects) tellParent(ctx context.Context, child perdure.SessionID) error
 		r.canceled, err = e.reflectEnd(tx, now)
 		return err
 	})
+	if !errors.Is(err, perdure.Lost) { // also when the answer of the commit was lost: who tries again finds nothing to tell
+		e.cfg.Wake(r.task.Session)
+		e.cfg.Wake(child) // it may be asked once more
+	}
 	if err != nil {
 		return fmt.Errorf("tell the parent of %s: %w", child, err)
-	}
-	switch call := r.handle.Key.String(); { // the clocks of a call that waits stand still while a person thinks (LN3)
-	case r.ended:
-	case r.child.Question() != nil:
-		e.cfg.Runner.Pause(call)
-	default:
-		e.cfg.Runner.Resume(call)
 	}
 	for _, task := range r.canceled {
 		e.pushCancel(ctx, task)
 	}
-	e.cfg.Wake(r.task.Session)
-	e.cfg.Wake(child) // it may be asked once more
 	return nil
 }
 
@@ -133,11 +147,22 @@ func (e *Effects) reflect(reader store.Reader, child perdure.SessionID) (r refle
 	if r.child, err = e.Fold(reader, child); err != nil {
 		return r, err
 	}
-	if r.outcome, r.ended = r.child.ChildOutcome(); r.ended {
+	r.outcome, r.ended = r.child.ChildOutcome()
+	if r.takenOver() { // what comes of a person's turn there is theirs, and the cancel stands
+		r.outcome = perdure.ChildOutcome{State: perdure.TaskCanceled, Detail: "canceled"}
+		r.ended = r.child.Turn == nil || r.child.Turn.Interrupt == nil
+		for _, task := range r.child.OpenTasks() {
+			r.ended = r.ended && !task.CancelRequested()
+		}
+	}
+	if r.ended {
 		r.judge()
 	}
 	return r, nil
 }
+
+// takenOver reports whether a person spoke to the subagent after it was canceled, and before its end was told.
+func (r *reflection) takenOver() bool { return r.task.CancelRequested() && r.child.Stopped == nil }
 
 // judge makes the call's result of the subagent's outcome.
 func (r *reflection) judge() {
@@ -230,6 +255,9 @@ func (e *Effects) reflectEnd(tx store.Tx, r reflection) ([]perdure.Task, error) 
 	}
 	if u.State == perdure.TaskCanceled {
 		u.Summary = "Canceled by request."
+		if r.task.Lane == perdure.Foreground && r.task.CancelBy == byRuntime {
+			u.Wake = perdure.WakeNotify // its call was ended, which the model knows: no turn begins for it
+		}
 	}
 	var more []perdure.Fact
 	if r.task.CancelRequested() && r.task.State.Live() {
@@ -254,6 +282,9 @@ func (e *Effects) reflectEnd(tx store.Tx, r reflection) ([]perdure.Task, error) 
 	}
 	var canceled []perdure.Task
 	for _, task := range r.child.OpenTasks() {
+		if r.takenOver() {
+			break // a person's by now
+		}
 		tree, err := e.cancelTree(tx, task, CancelWish{By: "runtime", Why: "its session's work is over"})
 		if err != nil {
 			return nil, err
@@ -294,7 +325,7 @@ func (e *Effects) cancelTree(tx store.Tx, task perdure.Task, wish CancelWish) ([
 }
 
 // watchAgain takes the record of a subagent over from a dead worker: nothing of it ran there. What the subagent's journal
-// says by now is told (RC17).
+// says by now is told (RC17), also when it is not known whether the record is ours: who tells is not fenced by it.
 func (e *Effects) watchAgain(ctx context.Context, task perdure.Task) error {
 	err := e.work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
 		u := perdure.TaskUpdate{
@@ -306,21 +337,67 @@ func (e *Effects) watchAgain(ctx context.Context, task perdure.Task) error {
 		}
 		return err
 	})
-	if err != nil {
+	if errors.Is(err, perdure.Lost) {
 		return err
 	}
-	if task.Lane == perdure.Foreground && !task.CancelRequested() && e.callIsOver(ctx, task) {
-		_, err = e.CancelTask(ctx, task.ID, CancelWish{By: "runtime", Why: "its call has ended"})
+	if task.Lane == perdure.Foreground && e.callIsOver(ctx, task) {
+		e.forsake(ctx, perdure.CallKey{Session: task.Session, Call: task.Call}, "its call has ended")
 	}
-	return errors.Join(err, e.tellParent(ctx, task.Links.ChildSession))
+	e.tell(ctx, task.Links.ChildSession)
+	return err
 }
+
+// forsake cancels the subagent of a call that has ended, for a reason: nobody waits any more. One that works in the
+// background goes on, unless its time is up; a call without one has none to cancel.
+func (e *Effects) forsake(ctx context.Context, call perdure.CallKey, why string) {
+	var task perdure.Task
+	err := e.readBack(ctx, func(r store.Reader) error {
+		handle, err := r.Spawn(call)
+		if err == nil {
+			task, err = r.Task(call.Session, handle.Task)
+		}
+		return err
+	})
+	if err == nil && task.State.Live() && (task.Lane == perdure.Foreground || why == string(perdure.CauseDeadline)) {
+		e.cancelSurely(ctx, task.ID, CancelWish{By: byRuntime, Why: why})
+	}
+}
+
+// cancelSurely cancels a task, and tries again in the background while the store is not available.
+func (e *Effects) cancelSurely(ctx context.Context, id perdure.TaskID, wish CancelWish) {
+	ctx = context.WithoutCancel(ctx)
+	if _, err := e.CancelTask(ctx, id, wish); err == nil || final(err) {
+		return
+	}
+	e.group.Go(func() {
+		for attempt := 1; ; attempt++ {
+			select {
+			case <-time.After(perdure.RetryDelay(min(attempt, 5), 0, string(id)) / 10):
+			case <-e.cfg.Runner.Done():
+				return
+			}
+			_, err := e.CancelTask(ctx, id, wish)
+			if err == nil || final(err) {
+				return
+			}
+			e.cfg.Log.Warn("a task is canceled again", "task", id, "error", err)
+		}
+	})
+}
+
+// byRuntime is who cancels what nobody waits for.
+const byRuntime = "runtime"
 
 // endsByChild reports whether a task is a subagent's that was made: then its own journal says how it ended.
 func (e *Effects) endsByChild(task perdure.Task) bool {
 	if task.Kind != perdure.KindSubagent {
 		return false
 	}
-	stored, err := e.storedTask(context.Background(), task)
+	var stored perdure.Task
+	err := e.readBack(context.Background(), func(r store.Reader) (err error) {
+		stored, err = r.Task(task.Session, task.ID)
+		return err
+	})
 	return err != nil || stored.Links.ChildSession != ""
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/store"
@@ -39,7 +40,8 @@ func (p *taskPort) Start(ctx context.Context, o tool.AgentOrder) (task perdure.T
 		task, err = p.bear(tx, b)
 		return err
 	})
-	if err != nil && !refusedWrite(err) { // the answer of the commit may be lost
+	var refused *tool.Denied
+	if err != nil && !refusedWrite(err) && !errors.As(err, &refused) { // the answer of the commit may be lost
 		found := p.e.readBack(ctx, func(r store.Reader) (err error) {
 			if _, err = r.Spawn(b.spawn.Key); err == nil {
 				task, err = r.Task(p.owner.session, b.spawn.Task)
@@ -50,10 +52,10 @@ func (p *taskPort) Start(ctx context.Context, o tool.AgentOrder) (task perdure.T
 			err = nil
 		}
 	}
-	p.e.cfg.Wake(b.child)
 	if err != nil {
 		return task, fmt.Errorf("start subagent: %w", err)
 	}
+	p.e.cfg.Wake(b.child)
 	return task, nil
 }
 
@@ -108,7 +110,9 @@ func (p *taskPort) bear(tx store.Tx, b birth) (perdure.Task, error) {
 	case err == nil && known.State != store.SpawnPending:
 		return tx.Task(b.task.Session, known.Task)
 	case errors.Is(err, perdure.NotFound):
-		err = p.admit(tx, b)
+		if err = p.wanted(tx, b); err == nil {
+			err = p.admit(tx, b)
+		}
 	}
 	if err != nil {
 		return b.task, err
@@ -127,6 +131,27 @@ func (p *taskPort) bear(tx store.Tx, b birth) (perdure.Task, error) {
 		return task, err
 	}
 	return task, tx.RegisterChild(handle.Key, handle.Token, b.child)
+}
+
+// wanted refuses a subagent that nobody wants any more: its call, which is a task by now, was canceled, or the session that
+// asks was stopped. The cancel's own commit could not see it (SA11).
+func (p *taskPort) wanted(tx store.Tx, b birth) error {
+	late := &tool.Denied{Result: tool.Error("No subagent was started: this work was canceled.")}
+	late.Result.ErrorAs = perdure.ErrorCanceled
+	switch known, err := tx.Task(b.task.Session, b.task.ID); {
+	case err == nil && (known.CancelRequested() || known.State.Terminal()):
+		return late
+	case err != nil && !errors.Is(err, perdure.NotFound):
+		return err
+	}
+	if p.owner.lineage == nil {
+		return nil
+	}
+	session, err := p.e.Fold(tx, p.owner.session)
+	if err == nil && session.Stopped != nil {
+		return late
+	}
+	return err
 }
 
 // admit refuses a subagent that is one too many. The count is taken in the commit that adds it (SA4, SA5).
@@ -209,20 +234,39 @@ func wordOfParent(child perdure.SessionID, key, text string) perdure.Event {
 	return perdure.Event{Session: child, Actor: "parent", Fact: perdure.MessageReceived{Message: message, Mode: perdure.ModeSteer, Source: "parent", Key: "parent:" + key}}
 }
 
-// Await waits for a subagent's end.
+// Await waits for a subagent's end, also while the store cannot be read.
 func (p *taskPort) Await(ctx context.Context, id perdure.TaskID) (task perdure.Task, result []byte, err error) {
-	tasks, err := p.e.waitTasks(ctx, p.owner.session, func(ctx context.Context) ([]perdure.Task, bool, error) {
-		task, err := p.Task(context.WithoutCancel(ctx), string(id))
-		return []perdure.Task{task}, task.State.Terminal(), err
+	for attempt := 1; ; attempt++ {
+		task, result, err = p.await(ctx, id)
+		switch {
+		case ctx.Err() != nil && !task.State.Terminal():
+			p.abandon(ctx)
+			return task, nil, context.Cause(ctx)
+		case !errors.Is(err, perdure.Unavailable) || ctx.Err() != nil:
+			return task, result, err
+		}
+		select {
+		case <-time.After(perdure.RetryDelay(min(attempt, 5), 0, string(id)) / 10):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// await waits once. While a person thinks about what the subagent asked, the clocks of the call stand still (LN3).
+func (p *taskPort) await(ctx context.Context, id perdure.TaskID) (task perdure.Task, result []byte, err error) {
+	_, err = p.e.waitTasks(ctx, []perdure.SessionID{p.owner.session}, func(ctx context.Context) ([]perdure.Task, bool, error) {
+		var err error
+		if task, err = p.Task(context.WithoutCancel(ctx), string(id)); err != nil {
+			return nil, false, err
+		}
+		if task.Waits() {
+			p.e.cfg.Runner.Pause(p.work(task))
+		} else {
+			p.e.cfg.Runner.Resume(p.work(task))
+		}
+		return nil, task.State.Terminal(), nil
 	})
-	if len(tasks) > 0 {
-		task = tasks[0]
-	}
-	if err == nil && !task.State.Terminal() {
-		err = context.Cause(ctx)
-	}
-	if err != nil {
-		p.abandon(ctx, id)
+	if err != nil || !task.State.Terminal() {
 		return task, nil, err
 	}
 	err = p.e.cfg.Store.View(context.WithoutCancel(ctx), func(r store.Reader) error {
@@ -233,22 +277,22 @@ func (p *taskPort) Await(ctx context.Context, id perdure.TaskID) (task perdure.T
 	return task, result, err
 }
 
-// abandon cancels a subagent whose call ended before it, while the turn waited for it. One that goes on in the background
-// has a cancel of its own, and the end of the runtime ends nothing.
-func (p *taskPort) abandon(ctx context.Context, id perdure.TaskID) {
+// work names the work of the call that waits for a subagent: the host may have made a task of it from the start.
+func (p *taskPort) work(task perdure.Task) string {
+	if task.Origin == perdure.OriginRouted {
+		return string(task.ID)
+	}
+	return perdure.CallKey{Session: p.owner.session, Call: p.call}.String()
+}
+
+// abandon cancels a subagent whose call ended before it, while the turn waited for it, or because its time was up. One that
+// goes on in the background has a cancel of its own, and the end of the runtime ends nothing.
+func (p *taskPort) abandon(ctx context.Context) {
 	cause := perdure.CauseOf(ctx)
 	if cause == "" || cause == perdure.CauseShutdown || cause == perdure.CauseSuperseded {
 		return
 	}
-	last, done := settleContext(ctx)
-	defer done()
-	task, err := p.Task(last, string(id))
-	if err == nil && task.Lane == perdure.Foreground {
-		_, err = p.e.CancelTask(last, id, CancelWish{By: "runtime", Why: string(cause)})
-	}
-	if err != nil {
-		p.e.cfg.Log.Error("a subagent was not canceled with its call", "task", id, "error", tool.Chain(err))
-	}
+	p.e.forsake(ctx, perdure.CallKey{Session: p.owner.session, Call: p.call}, string(cause))
 }
 
 // Tell sends a word to the parent: an outbound message of its record (TK11).

@@ -3,7 +3,9 @@ package effect
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/perdure/perdure"
@@ -12,7 +14,8 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// taskPort is the session's own tasks, as a call of the session reaches them.
+// taskPort is the tasks of a session and of its descendants, as a call of the session reaches them (BG22). It looks down the
+// tree only: a subagent sees nothing of its parent's or of its siblings' (SA7).
 type taskPort struct {
 	e     *Effects
 	owner *owner
@@ -57,7 +60,9 @@ func (p *taskPort) Task(ctx context.Context, id string) (perdure.Task, error) {
 	if strings.HasPrefix(id, "task_") {
 		var task perdure.Task
 		err := p.e.cfg.Store.View(ctx, func(r store.Reader) (err error) {
-			task, err = r.Task(p.owner.session, perdure.TaskID(id))
+			if task, err = r.Task("", perdure.TaskID(id)); err == nil && !p.reaches(r, task.Session) {
+				task, err = perdure.Task{}, fmt.Errorf("task %s: %w", id, perdure.NotFound)
+			}
 			return err
 		})
 		return task, err
@@ -74,12 +79,38 @@ func (p *taskPort) Task(ctx context.Context, id string) (perdure.Task, error) {
 	return perdure.Task{}, fmt.Errorf("task %s: %w", id, perdure.NotFound)
 }
 
-// List returns the session's tasks.
+// reaches reports whether a session is the port's own, or below it.
+func (p *taskPort) reaches(r store.Reader, id perdure.SessionID) bool {
+	for id != p.owner.session {
+		row, err := r.Session(id)
+		if err != nil || row.Parent == "" {
+			return false
+		}
+		id = row.Parent
+	}
+	return true
+}
+
+// List returns the tasks of the session and of its descendants, in the order of their creation.
 func (p *taskPort) List(ctx context.Context) (tasks []perdure.Task, err error) {
 	err = p.e.cfg.Store.View(ctx, func(r store.Reader) error {
-		tasks, err = r.Tasks(store.TaskFilter{Session: p.owner.session})
+		if tasks, err = r.Tasks(store.TaskFilter{Session: p.owner.session}); err != nil {
+			return err
+		}
+		handles, err := r.Spawns(p.owner.root())
+		below := map[perdure.SessionID]bool{p.owner.session: true}
+		for _, handle := range handles { // a child is claimed after its parent
+			if handle.Child == "" || !below[handle.Key.Session] || err != nil {
+				continue
+			}
+			below[handle.Child] = true
+			var more []perdure.Task
+			more, err = r.Tasks(store.TaskFilter{Session: handle.Child})
+			tasks = append(tasks, more...)
+		}
 		return err
 	})
+	slices.SortStableFunc(tasks, func(a, b perdure.Task) int { return a.CreatedAt.Compare(b.CreatedAt) })
 	return tasks, err
 }
 
@@ -108,7 +139,13 @@ func (p *taskPort) Cancel(ctx context.Context, id, why string) (perdure.CancelRe
 func (p *taskPort) Wait(ctx context.Context, w tool.Wait) ([]perdure.Task, error) {
 	ctx, cancel := context.WithTimeout(ctx, max(w.For, 0))
 	defer cancel()
-	return p.e.waitTasks(ctx, p.owner.session, func(ctx context.Context) ([]perdure.Task, bool, error) {
+	sessions := []perdure.SessionID{p.owner.session}
+	for _, id := range w.IDs {
+		if task, err := p.Task(ctx, id); err == nil && !slices.Contains(sessions, task.Session) {
+			sessions = append(sessions, task.Session)
+		}
+	}
+	return p.e.waitTasks(ctx, sessions, func(ctx context.Context) ([]perdure.Task, bool, error) {
 		var tasks []perdure.Task
 		ended := 0
 		for _, id := range w.IDs {
@@ -156,33 +193,36 @@ func LogFrom(r store.Reader, id perdure.TaskID, offset int64, limit int) (chunks
 	return chunks, offset, end, err
 }
 
-// waitTasks looks again after every event of the session until look says so or ctx ends; then it returns
+// waitTasks looks again after every event of the sessions until look says so or ctx ends; then it returns
 // what it saw last. It holds no lock and no place (BG21).
-func (e *Effects) waitTasks(ctx context.Context, session perdure.SessionID, look func(context.Context) ([]perdure.Task, bool, error)) ([]perdure.Task, error) {
+func (e *Effects) waitTasks(ctx context.Context, sessions []perdure.SessionID, look func(context.Context) ([]perdure.Task, bool, error)) ([]perdure.Task, error) {
 	tasks, done, err := look(ctx)
 	if done || err != nil || ctx.Err() != nil {
 		return tasks, err
 	}
-	row, err := e.sessionRow(ctx, session)
-	if err != nil {
-		return tasks, err
+	var seqs []int64
+	for _, id := range sessions {
+		row, err := e.sessionRow(ctx, id)
+		if err != nil {
+			return tasks, err
+		}
+		seqs = append(seqs, row.LastSeq)
 	}
 	if tasks, done, err = look(ctx); done || err != nil {
 		return tasks, err
 	}
-	stop := fmt.Errorf("the wait is over")
-	err = e.cfg.Store.Watch(ctx, session, row.LastSeq, func(f store.Frame) error {
-		if f.Event == nil || f.Event.Task == "" {
-			return nil
-		}
-		var err error
-		if tasks, done, err = look(ctx); err != nil {
-			return err
+	over := fmt.Errorf("the wait is over")
+	var mu sync.Mutex // look is asked by one watch at a time
+	err = e.watchAll(ctx, sessions, seqs, func() (err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if !done {
+			tasks, done, err = look(ctx)
 		}
 		if done {
-			return stop
+			return over
 		}
-		return nil
+		return err
 	})
 	if done || ctx.Err() != nil {
 		if cause := perdure.CauseOf(ctx); cause != "" && !done {
@@ -191,6 +231,33 @@ func (e *Effects) waitTasks(ctx context.Context, session perdure.SessionID, look
 		return tasks, nil
 	}
 	return tasks, err
+}
+
+// watchAll calls look after the events about tasks of some sessions, until one watch ends; it returns when all have.
+func (e *Effects) watchAll(ctx context.Context, sessions []perdure.SessionID, seqs []int64, look func() error) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	watch := func(i int) error {
+		return e.cfg.Store.Watch(ctx, sessions[i], seqs[i], func(f store.Frame) error {
+			if f.Event == nil || f.Event.Task == "" {
+				return nil
+			}
+			return look()
+		})
+	}
+	if len(sessions) == 1 {
+		return watch(0)
+	}
+	ended := make(chan error, len(sessions)) // one for each watch
+	for i := range sessions {
+		go func() { ended <- watch(i) }()
+	}
+	err := <-ended
+	stop()
+	for range len(sessions) - 1 {
+		<-ended
+	}
+	return err
 }
 
 func (e *Effects) sessionRow(ctx context.Context, id perdure.SessionID) (row store.Session, err error) {

@@ -91,8 +91,12 @@ func (w *world) taken() int {
 	return w.filled
 }
 
-// rests reports whether all sessions rest.
+// rests reports whether all sessions rest, and no tool is still there: one that does not stop keeps its place after its end
+// was recorded (RC6).
 func (w *world) rests() bool {
+	if w.life.jobs.Load() > 0 {
+		return false
+	}
 	for _, v := range w.views {
 		if v.fold.Seq > 0 && !v.fold.AtRest() {
 			return false

@@ -249,6 +249,8 @@ type job struct {
 
 // run has one effect, at its beginning or at its end, and every step of it waits at the gate.
 func (j *job) run(ctx context.Context) (answer, error) {
+	j.l.jobs.Add(1)
+	defer j.l.jobs.Add(-1)
 	about := fmt.Sprintf("%s, execution %d of %s", j.order, j.env.Call.Execution, j.env.Call.ID)
 	if !j.w.gate.step(j.l, "enter "+about) || ctx.Err() != nil {
 		return nil, orCause(ctx)

@@ -64,6 +64,7 @@ type life struct {
 	eng    *local.Engine
 	stop   context.CancelFunc
 	over   atomic.Bool
+	jobs   atomic.Int64
 	doomed atomic.Bool // it dies when all that its last commit led to has come to a halt
 	ended  chan struct{}
 	err    error // of Run; read after ended
