@@ -50,6 +50,8 @@ func (s *Session) apply(e Event) error {
 	case TaskDelivered:
 		s.Transcript = append(s.Transcript, f.Message)
 		s.delivered(f.TaskIDs, DeliveredInjected)
+	case TaskPruned:
+		s.forget(f.TaskIDs)
 	case TranscriptRepaired:
 		return s.repair(f)
 	case LoopDetected:
@@ -338,6 +340,15 @@ func (s *Session) setTask(task Task) error {
 		s.Ready = slices.DeleteFunc(s.Ready, func(id TaskID) bool { return id == task.ID })
 	}
 	return nil
+}
+
+// forget drops tasks whose rows are gone (TK16). One that is not known is forgotten already.
+func (s *Session) forget(ids []TaskID) {
+	for _, id := range ids {
+		delete(s.Tasks, id)
+		s.dropQuestions(id)
+		s.Ready = slices.DeleteFunc(s.Ready, func(ready TaskID) bool { return ready == id })
+	}
 }
 
 // dropQuestions forgets what a task asked and nobody has read yet: it does not wait for an answer any more.

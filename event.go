@@ -212,6 +212,8 @@ func decodeLater(t EventType, data json.RawMessage) (Fact, error) {
 		return decodeAs[TaskCancelReceipt](data)
 	case "task.delivered":
 		return decodeAs[TaskDelivered](data)
+	case "task.pruned":
+		return decodeAs[TaskPruned](data)
 	case "delivery.held":
 		return decodeAs[DeliveryHeld](data)
 	case "task.message.sent":

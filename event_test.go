@@ -30,7 +30,7 @@ func facts() []perdure.Fact {
 		perdure.ActStarted{}, perdure.ActCompleted{}, perdure.ToolStarted{}, perdure.ToolTakenOver{}, perdure.ToolCompleted{},
 		perdure.ToolUnknown{}, perdure.ToolResolved{}, perdure.TranscriptRepaired{},
 		perdure.TaskCreated{}, perdure.TaskUpdated{}, perdure.TaskReattached{}, perdure.TaskResolved{},
-		perdure.TaskCancelRequested{}, perdure.TaskCancelReceipt{}, perdure.TaskDelivered{}, perdure.DeliveryHeld{},
+		perdure.TaskCancelRequested{}, perdure.TaskCancelReceipt{}, perdure.TaskDelivered{}, perdure.TaskPruned{}, perdure.DeliveryHeld{},
 		perdure.SessionAwaits{}, perdure.ToolDetached{}, perdure.ToolCallRequested{}, perdure.CallReplanned{},
 		perdure.ApprovalRequested{}, perdure.ApprovalResolved{}, perdure.TaskMessageSent{}, perdure.TaskMessageReceived{},
 		perdure.ContextCompacted{}, perdure.OutputReplaced{}, perdure.LoopDetected{}, perdure.SessionForked{},

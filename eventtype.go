@@ -105,6 +105,9 @@ func (TaskCancelReceipt) EventType() EventType { return "task.cancel_receipt" }
 // EventType is task.delivered.
 func (TaskDelivered) EventType() EventType { return "task.delivered" }
 
+// EventType is task.pruned.
+func (TaskPruned) EventType() EventType { return "task.pruned" }
+
 // EventType is delivery.held.
 func (DeliveryHeld) EventType() EventType { return "delivery.held" }
 

@@ -435,6 +435,12 @@ type TaskDelivered struct {
 	Wake    Wake     `json:"wake"`
 }
 
+// TaskPruned says that ended tasks were forgotten: their records, messages and output are gone, their calls stay in the
+// ledger (TK16).
+type TaskPruned struct {
+	TaskIDs []TaskID `json:"task_ids"`
+}
+
 // DeliveryHeld says why a delivery does not start a turn (DL8).
 type DeliveryHeld struct {
 	Why string `json:"why"` // continuations

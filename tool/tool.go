@@ -148,6 +148,16 @@ type Survivor interface {
 	Stop(ctx context.Context, call Call) error
 }
 
+// Cleaner is a tool whose calls leave something behind outside the session's files, for instance what kept a command's
+// output.
+type Cleaner interface {
+	Tool
+	// Clean removes what is left of all executions of a call whose record was pruned (TK16). Call.Execution is the last one
+	// that was begun; Call.Args and Call.Deadline are not set. Nothing asks for the call's work any more, and cleaning again does
+	// nothing. An error leaves what still stands for the next time: work that yet lives stays.
+	Clean(ctx context.Context, call Call) error
+}
+
 // Killer is a tool whose work can be stopped by more than its context (RC4).
 type Killer interface {
 	Tool

@@ -128,6 +128,7 @@ type verdict struct {
 	states   int
 	promises int // that were looked for
 	unsynced int // writes that a cut could have taken
+	damaged  int // states in which something is broken
 	broken   []string
 }
 
@@ -159,6 +160,9 @@ func (r recording) cuts(t *testing.T, p plan) verdict {
 				broken, promises := r.look(t.Context(), c, p.runOn)
 				mu.Lock()
 				v.promises += promises
+				if len(broken) > 0 {
+					v.damaged++
+				}
 				for _, text := range broken {
 					v.broken = append(v.broken, fmt.Sprintf("%s: %s", c, text))
 				}
@@ -314,7 +318,7 @@ func integrity(ctx context.Context, path string) (text string, err error) {
 func finish(ctx context.Context, dir string) (broken []string) {
 	ctx, cancel := context.WithTimeout(ctx, waitTime)
 	defer cancel()
-	eng, err := openHere(ctx, cli.Opening{Access: cli.Writing, Dir: dir, AllowShell: true})
+	eng, err := openHere(ctx, cli.Opening{Access: cli.Writing, Dir: dir, AllowShell: true, AskModels: true, Serve: true})
 	if err != nil {
 		return []string{"it does not start: " + err.Error()}
 	}
@@ -366,8 +370,8 @@ func TestR05PowerCut(t *testing.T) {
 
 	// The same on a disk that says that it has synced and has not, as with synchronous=OFF: it has to be noticed.
 	lying := r.cuts(t, plan{disk: &disktest.Disk{Lies: true}, states: min(states, 30), seed: seed})
-	if len(lying.broken) < 5 {
-		t.Errorf("a disk that lies breaks nothing, so nothing was looked at: %q", lying.broken)
+	if lying.damaged < lying.states/2 {
+		t.Errorf("a disk that lies breaks nothing, so nothing was looked at: %d of %d states", lying.damaged, lying.states)
 	}
-	t.Logf("a disk that lies: %d of %d states have something broken or more", len(lying.broken), lying.states)
+	t.Logf("a disk that lies: something is broken in %d of %d states", lying.damaged, lying.states)
 }

@@ -120,8 +120,8 @@ func Run(t *testing.T, open Harness) {
 	groups := map[string][]law{
 		"turn": turnLaws(), "task": taskLaws(), "spawn": spawnLaws(), "cancel": cancelLaws(), "crash": crashLaws(), "intent": intentLaws(),
 		"lane": append(laneLaws(), laneCrashLaws()...), "approval": append(approvalLaws(), approvalTaskLaws()...), "client": clientLaws(),
-		"talk": talkLaws(), "delivery": deliveryLaws(), "overflow": overflowLaws(), "regression": regressionLaws(), "stream": streamLaws(), "subagent": subagentLaws(),
-		"fork": forkLaws(), "archive": archiveLaws(),
+		"talk": talkLaws(), "delivery": deliveryLaws(), "overflow": overflowLaws(), "regression": regressionLaws(), "stream": streamLaws(), "subagent": append(subagentLaws(), subagentAttackLaws()...),
+		"fork": forkLaws(), "archive": archiveLaws(), "ledger": ledgerLaws(),
 	}
 	for group, laws := range groups {
 		t.Run(group, func(t *testing.T) {

@@ -2,6 +2,7 @@ package enginetest
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -32,6 +33,7 @@ steps:
 
 func streamLaws() []law {
 	return []law{
+		{"DeltasOnly", deltasOnly},
 		{"goes_on_where_an_answer_broke_off", continuesAnswer},
 		{"begins_again_where_its_agent_wants_that", restartsAnswer},
 		{"lets_the_text_stand_where_its_agent_wants_that", finalizesAnswer},
@@ -172,6 +174,42 @@ func streaming(recovery perdure.RecoveryMode) Setup {
   - text: As I said.
     repeat: true
 `}
+}
+
+// deltasOnly follows an answer from before its question: what comes live is what is new, in order, and each piece once.
+func deltasOnly(t *testing.T, open Harness) { // TN6, EV6
+	s := begin(t, open, streaming(""))
+	whole, shown, pieces, asked := errors.New("whole"), "", 0, false
+	err := s.eng.Follow(s.ctx, s.id, 0, func(f engine.Frame) error {
+		if !asked {
+			asked = true
+			s.say("where is it?")
+		}
+		if f.Type != "output.message.delta" {
+			return nil
+		}
+		var d struct {
+			Message perdure.MessageID `json:"message_id"`
+			Delta   string            `json:"delta"`
+		}
+		if err := perdure.DecodeKnownJSON(f.Data, &d); err != nil {
+			return err
+		}
+		pieces++
+		if shown += d.Delta; shown == drawer {
+			return whole
+		}
+		if !strings.HasPrefix(drawer, shown) || d.Delta == "" || f.Dropped > 0 {
+			return fmt.Errorf("piece %d is %q, %d lost, after which %q is shown", pieces, d.Delta, f.Dropped, shown)
+		}
+		return nil
+	})
+
+	if !errors.Is(err, whole) || pieces < 2 {
+		t.Errorf("%d pieces, %v; journal:\n%s", pieces, err, s.story())
+	}
+	s.rest()
+	s.wants("agent: " + drawer)
 }
 
 func continuesAfterKill(t *testing.T, open Harness) { // TN19, TN20

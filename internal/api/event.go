@@ -227,7 +227,7 @@ var eventTypes = []string{
 	"reason.started", "reason.completed", "reason.recovered", "output.message.started", "output.message.completed", "output.message.replaced", "llm.generation",
 	"act.started", "act.completed", "tool.started", "tool.taken_over", "tool.detached", "tool.call_requested", "tool.replanned",
 	"tool.completed", "tool.unknown", "tool.resolved", "transcript.repaired", "approval.requested", "approval.resolved", "context.compacted",
-	"task.created", "task.updated", "task.reattached", "task.resolved", "task.cancel_requested", "task.cancel_receipt", "task.delivered", "delivery.held",
+	"task.created", "task.updated", "task.reattached", "task.resolved", "task.cancel_requested", "task.cancel_receipt", "task.delivered", "task.pruned", "delivery.held",
 	"task.message.sent", "task.message.received",
 	"output.message.delta", "tool.output.delta", "tool.progress", "task.live",
 }

@@ -83,6 +83,8 @@ func laneSentence(e perdure.Event) string {
 		return fmt.Sprintf("%s (%s) asks for a yes: %s", f.Approval.Tool, f.Approval.Class, redact.Document(f.Approval.Args))
 	case perdure.ApprovalResolved:
 		return strings.TrimSpace(fmt.Sprintf("%s by %s", f.State, f.By)) + because(f.Note)
+	case perdure.TaskPruned:
+		return fmt.Sprintf("%d tasks that ended long ago were forgotten", len(f.TaskIDs))
 	case perdure.TaskMessageSent:
 		return "the task says: " + f.Message.PlainText()
 	case perdure.TaskMessageReceived:

@@ -209,7 +209,7 @@ func TestEverySentence(t *testing.T) {
 		perdure.ActCompleted{}, perdure.ToolStarted{}, perdure.ToolCompleted{Name: "echo"}, perdure.ToolUnknown{}, perdure.ToolResolved{},
 		perdure.ToolTakenOver{}, perdure.TranscriptRepaired{}, perdure.TaskCreated{Task: task}, perdure.TaskUpdated{Task: task},
 		perdure.TaskReattached{}, perdure.TaskResolved{}, perdure.TaskCancelRequested{}, perdure.TaskCancelReceipt{},
-		perdure.TaskDelivered{Message: perdure.Text("text")}, perdure.DeliveryHeld{Why: "w"}, perdure.UnknownFact{Kind: "later.kind"},
+		perdure.TaskDelivered{Message: perdure.Text("text")}, perdure.TaskPruned{TaskIDs: []perdure.TaskID{"task_1"}}, perdure.DeliveryHeld{Why: "w"}, perdure.UnknownFact{Kind: "later.kind"},
 		perdure.SessionCreated{Agent: perdure.Agent{Title: "t"}}, perdure.SessionUpdated{Title: "t"}, perdure.SessionActivated{},
 		perdure.SessionAwaits{}, perdure.SessionIdled{}, perdure.SessionStopped{By: "b"}, perdure.OutputStarted{}, perdure.ToolDetached{}, perdure.ToolCallRequested{},
 		perdure.CallReplanned{}, perdure.ApprovalRequested{}, perdure.ApprovalResolved{}, perdure.TaskMessageSent{}, perdure.TaskMessageReceived{},

@@ -3,6 +3,7 @@ package effect
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/store"
@@ -10,6 +11,9 @@ import (
 
 // CancelWish is who asks for the end of a task, and why.
 type CancelWish struct{ By, Why string }
+
+// byRuntime is who cancels what nobody waits for.
+const byRuntime = "runtime"
 
 // CancelTask makes the wish durable, then pushes it to the work (RC1, RC2). A queued task ends in that
 // commit and never starts; one that has ended is left as it is, and its receipt is zero. Asking again is
@@ -115,6 +119,83 @@ func settleQueued(tx store.Tx, task perdure.Task) error {
 		return err
 	}
 	return tx.Settle(row.Key, row.Token, perdure.CallSettled, result)
+}
+
+// cancelTree writes the wish for a task and all below it, in one commit (SA11). It returns what was asked.
+func (e *Effects) cancelTree(tx store.Tx, task perdure.Task, wish CancelWish) ([]perdure.Task, error) {
+	task, err := e.requestCancel(tx, task, wish)
+	all := []perdure.Task{task}
+	child := task.Links.ChildSession
+	if err != nil || task.Kind != perdure.KindSubagent || child == "" {
+		return all, err
+	}
+	stopped := []perdure.Event{{Session: child, Actor: wish.By, Fact: perdure.SessionStopped{By: wish.By, Reason: wish.Why}}}
+	stamp(stopped, tx.Now())
+	if err := tx.Append(child, stopped); err != nil {
+		return all, err
+	}
+	open, err := tx.Tasks(store.TaskFilter{Session: child, States: []perdure.TaskState{perdure.TaskQueued, perdure.TaskRunning, perdure.TaskAwaitingInput}})
+	if err != nil {
+		return all, err
+	}
+	for _, below := range open {
+		if below.CancelRequested() {
+			continue
+		}
+		tree, err := e.cancelTree(tx, below, wish)
+		if err != nil {
+			return all, err
+		}
+		all = append(all, tree...)
+	}
+	return all, nil
+}
+
+// forsake cancels the subagent of a call that has ended, for a reason: nobody waits any more. One that works in the
+// background goes on, unless its time is up; a call without one has none to cancel.
+func (e *Effects) forsake(ctx context.Context, call perdure.CallKey, why string) {
+	var task perdure.Task
+	err := e.readBack(ctx, func(r store.Reader) error {
+		handle, err := r.Spawn(call)
+		if err == nil {
+			task, err = r.Task(call.Session, handle.Task)
+		}
+		return err
+	})
+	if err == nil && task.State.Live() && (task.Lane == perdure.Foreground || why == string(perdure.CauseDeadline)) {
+		e.cancelSurely(ctx, task.ID, CancelWish{By: byRuntime, Why: why})
+	}
+}
+
+// cancelSurely cancels a task, and tries again in the background while the store is not available.
+func (e *Effects) cancelSurely(ctx context.Context, id perdure.TaskID, wish CancelWish) {
+	ctx = context.WithoutCancel(ctx)
+	if _, err := e.CancelTask(ctx, id, wish); err == nil || final(err) {
+		return
+	}
+	e.group.Go(func() {
+		for attempt := 1; ; attempt++ {
+			select {
+			case <-time.After(perdure.RetryDelay(min(attempt, 5), 0, string(id)) / 10):
+			case <-e.cfg.Runner.Done():
+				return
+			}
+			_, err := e.CancelTask(ctx, id, wish)
+			if err == nil || final(err) {
+				return
+			}
+			e.cfg.Log.Warn("a task is canceled again", "task", id, "error", err)
+		}
+	})
+}
+
+// stopLate passes a stop on to what a subagent had begun right then: the commit of the stop could not see it (SA11).
+func (e *Effects) stopLate(ctx context.Context, s *perdure.Session) {
+	for _, task := range s.OpenTasks() {
+		if !task.CancelRequested() {
+			e.cancelSurely(ctx, task.ID, CancelWish{By: s.Stopped.By, Why: s.Stopped.Reason})
+		}
+	}
 }
 
 // receiptOf completes a receipt from what the journal says of the task's end.

@@ -321,7 +321,7 @@ func (p *taskPort) Send(ctx context.Context, id string, m perdure.TaskMessage) (
 		return "", err
 	}
 	m.By = "agent"
-	m.ID = perdure.DeriveID[perdure.TaskMessageID](row.Secret, p.at, string(p.owner.session), string(p.call)) // one call, one message
+	m.ID = perdure.DeriveID[perdure.TaskMessageID](row.Secret, p.owner.created, string(p.owner.session), string(p.call)) // one call, one message
 	if task.Links.ChildSession != "" && m.InReplyTo == "" {
 		return p.e.tellChild(ctx, task.ID, m)
 	}

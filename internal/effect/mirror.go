@@ -60,15 +60,6 @@ func (e *Effects) tell(ctx context.Context, child perdure.SessionID) {
 	})
 }
 
-// stopLate passes a stop on to what a subagent had begun right then: the commit of the stop could not see it (SA11).
-func (e *Effects) stopLate(ctx context.Context, s *perdure.Session) {
-	for _, task := range s.OpenTasks() {
-		if !task.CancelRequested() {
-			e.cancelSurely(ctx, task.ID, CancelWish{By: s.Stopped.By, Why: s.Stopped.Reason})
-		}
-	}
-}
-
 // final reports an error that another attempt cannot mend.
 func final(err error) bool {
 	return store.Broken(err) || errors.Is(err, perdure.NotFound) || errors.Is(err, perdure.Lost)
@@ -276,7 +267,8 @@ func (e *Effects) reflectEnd(tx store.Tx, r reflection) ([]perdure.Task, error) 
 		return nil, err
 	}
 	if row.State == perdure.CallRunning && row.Task == r.task.ID {
-		if err := tx.Settle(row.Key, row.Token, perdure.CallSettled, r.result); err != nil {
+		result := tool.Cut(r.result, tool.ResultLimit, r.path) // the handle and result.json have the whole (TL16)
+		if err := tx.Settle(row.Key, row.Token, perdure.CallSettled, result); err != nil {
 			return nil, err
 		}
 	}
@@ -292,36 +284,6 @@ func (e *Effects) reflectEnd(tx store.Tx, r reflection) ([]perdure.Task, error) 
 		canceled = append(canceled, tree...)
 	}
 	return canceled, nil
-}
-
-// cancelTree writes the wish for a task and all below it, in one commit (SA11). It returns what was asked.
-func (e *Effects) cancelTree(tx store.Tx, task perdure.Task, wish CancelWish) ([]perdure.Task, error) {
-	task, err := e.requestCancel(tx, task, wish)
-	all := []perdure.Task{task}
-	child := task.Links.ChildSession
-	if err != nil || task.Kind != perdure.KindSubagent || child == "" {
-		return all, err
-	}
-	stopped := []perdure.Event{{Session: child, Actor: wish.By, Fact: perdure.SessionStopped{By: wish.By, Reason: wish.Why}}}
-	stamp(stopped, tx.Now())
-	if err := tx.Append(child, stopped); err != nil {
-		return all, err
-	}
-	open, err := tx.Tasks(store.TaskFilter{Session: child, States: []perdure.TaskState{perdure.TaskQueued, perdure.TaskRunning, perdure.TaskAwaitingInput}})
-	if err != nil {
-		return all, err
-	}
-	for _, below := range open {
-		if below.CancelRequested() {
-			continue
-		}
-		tree, err := e.cancelTree(tx, below, wish)
-		if err != nil {
-			return all, err
-		}
-		all = append(all, tree...)
-	}
-	return all, nil
 }
 
 // watchAgain takes the record of a subagent over from a dead worker: nothing of it ran there. What the subagent's journal
@@ -346,47 +308,6 @@ func (e *Effects) watchAgain(ctx context.Context, task perdure.Task) error {
 	e.tell(ctx, task.Links.ChildSession)
 	return err
 }
-
-// forsake cancels the subagent of a call that has ended, for a reason: nobody waits any more. One that works in the
-// background goes on, unless its time is up; a call without one has none to cancel.
-func (e *Effects) forsake(ctx context.Context, call perdure.CallKey, why string) {
-	var task perdure.Task
-	err := e.readBack(ctx, func(r store.Reader) error {
-		handle, err := r.Spawn(call)
-		if err == nil {
-			task, err = r.Task(call.Session, handle.Task)
-		}
-		return err
-	})
-	if err == nil && task.State.Live() && (task.Lane == perdure.Foreground || why == string(perdure.CauseDeadline)) {
-		e.cancelSurely(ctx, task.ID, CancelWish{By: byRuntime, Why: why})
-	}
-}
-
-// cancelSurely cancels a task, and tries again in the background while the store is not available.
-func (e *Effects) cancelSurely(ctx context.Context, id perdure.TaskID, wish CancelWish) {
-	ctx = context.WithoutCancel(ctx)
-	if _, err := e.CancelTask(ctx, id, wish); err == nil || final(err) {
-		return
-	}
-	e.group.Go(func() {
-		for attempt := 1; ; attempt++ {
-			select {
-			case <-time.After(perdure.RetryDelay(min(attempt, 5), 0, string(id)) / 10):
-			case <-e.cfg.Runner.Done():
-				return
-			}
-			_, err := e.CancelTask(ctx, id, wish)
-			if err == nil || final(err) {
-				return
-			}
-			e.cfg.Log.Warn("a task is canceled again", "task", id, "error", err)
-		}
-	})
-}
-
-// byRuntime is who cancels what nobody waits for.
-const byRuntime = "runtime"
 
 // endsByChild reports whether a task is a subagent's that was made: then its own journal says how it ended.
 func (e *Effects) endsByChild(task perdure.Task) bool {
@@ -447,6 +368,8 @@ func (e *Effects) tellChild(ctx context.Context, id perdure.TaskID, m perdure.Ta
 			return err
 		case task.State.Terminal():
 			return fmt.Errorf("%w: already settled: the task is %s", perdure.Conflict, task.State)
+		case task.CancelRequested(): // nothing starts there any more that could read it
+			return fmt.Errorf("%w: already settled: the task is being canceled", perdure.Conflict)
 		}
 		m.Task, m.Direction, m.CreatedAt = id, perdure.Inbound, tx.Now()
 		if _, err := e.updateTask(tx, task, perdure.TaskUpdate{Attempt: task.Attempt}, perdure.TaskMessageReceived{Message: m}); err != nil {
@@ -459,11 +382,48 @@ func (e *Effects) tellChild(ctx context.Context, id perdure.TaskID, m perdure.Ta
 		stamp(events, tx.Now())
 		return tx.Append(task.Links.ChildSession, events)
 	})
-	if task.ID != "" && !refusedWrite(err) {
-		e.cfg.Wake(task.Links.ChildSession)
+	if err != nil && e.wasSent(ctx, id, m.ID, err) {
+		err = nil
 	}
 	if err != nil {
 		return "", fmt.Errorf("send to task %s: %w", id, err)
 	}
+	e.cfg.Wake(task.Links.ChildSession)
 	return m.ID, nil
+}
+
+// wasSent reads back whether a message was committed whose answer was lost: whoever is told that it was not sends it again.
+func (e *Effects) wasSent(ctx context.Context, task perdure.TaskID, id perdure.TaskMessageID, err error) (sent bool) {
+	if refusedWrite(err) || errors.Is(err, perdure.Lost) {
+		return false
+	}
+	err = e.readBack(ctx, func(r store.Reader) (err error) {
+		sent, err = sentBefore(r, task, id)
+		return err
+	})
+	return sent && err == nil
+}
+
+// tellOwn tells this worker's parents what their subagents' journals say. Where the store is shared, another worker may have
+// driven a subagent to its end and died before it told.
+func (e *Effects) tellOwn(ctx context.Context) {
+	var tasks []perdure.Task
+	err := e.cfg.Store.View(ctx, func(r store.Reader) (err error) {
+		tasks, err = r.Tasks(store.TaskFilter{
+			Worker: e.cfg.Worker, Kind: perdure.KindSubagent, States: []perdure.TaskState{perdure.TaskRunning, perdure.TaskAwaitingInput},
+		})
+		return err
+	})
+	for _, task := range tasks {
+		if task.Links.ChildSession == "" || err != nil {
+			continue
+		}
+		err = e.tellParent(ctx, task.Links.ChildSession)
+		if errors.Is(err, perdure.Conflict) || errors.Is(err, errMoved) { // of this one only
+			err = nil
+		}
+	}
+	if err != nil {
+		e.cfg.Log.Warn("parents are told with the next round", "error", err)
+	}
 }

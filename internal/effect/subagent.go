@@ -43,8 +43,9 @@ func (p *taskPort) Start(ctx context.Context, o tool.AgentOrder) (task perdure.T
 	var refused *tool.Denied
 	if err != nil && !refusedWrite(err) && !errors.As(err, &refused) { // the answer of the commit may be lost
 		found := p.e.readBack(ctx, func(r store.Reader) (err error) {
-			if _, err = r.Spawn(b.spawn.Key); err == nil {
-				task, err = r.Task(p.owner.session, b.spawn.Task)
+			handle, err := r.Spawn(b.spawn.Key)
+			if err == nil {
+				task, err = r.Task(p.owner.session, handle.Task)
 			}
 			return err
 		})
@@ -55,7 +56,7 @@ func (p *taskPort) Start(ctx context.Context, o tool.AgentOrder) (task perdure.T
 	if err != nil {
 		return task, fmt.Errorf("start subagent: %w", err)
 	}
-	p.e.cfg.Wake(b.child)
+	p.e.cfg.Wake(task.Links.ChildSession)
 	return task, nil
 }
 
@@ -104,6 +105,9 @@ func (p *taskPort) bear(tx store.Tx, b birth) (perdure.Task, error) {
 	row, err := tx.Call(b.spawn.Key)
 	if err != nil || row.State != perdure.CallRunning || row.Worker != p.e.cfg.Worker {
 		return b.task, errors.Join(perdure.Lost, err) // it was settled, or another has it
+	}
+	if row.Task != "" { // the call is a task already: the host routed it, or it left its turn before this
+		b.task.ID, b.spawn.Task = row.Task, row.Task
 	}
 	known, err := tx.Spawn(b.spawn.Key)
 	switch {
@@ -306,7 +310,7 @@ func (p *taskPort) Tell(ctx context.Context, text string) error {
 		return fmt.Errorf("tell the parent: %w", err)
 	}
 	m := perdure.TaskMessage{Task: from.Task, Direction: perdure.Outbound, Text: text}
-	m.ID = perdure.DeriveID[perdure.TaskMessageID](row.Secret, p.at, string(p.owner.session), string(p.call)) // one call, one message
+	m.ID = perdure.DeriveID[perdure.TaskMessageID](row.Secret, p.owner.created, string(p.owner.session), string(p.call)) // one call, one message
 	err = p.e.work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
 		task, err := tx.Task(from.Parent, from.Task)
 		if err != nil {
@@ -325,9 +329,12 @@ func (p *taskPort) Tell(ctx context.Context, text string) error {
 		}
 		return tx.AddTaskMessage(m)
 	})
-	p.e.cfg.Wake(from.Parent)
+	if err != nil && p.e.wasSent(ctx, from.Task, m.ID, err) {
+		err = nil
+	}
 	if err != nil {
 		return fmt.Errorf("tell the parent: %w", err)
 	}
+	p.e.cfg.Wake(from.Parent)
 	return nil
 }

@@ -29,6 +29,9 @@ func (e *Effects) TakeOverTasks(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("take over tasks: %w", err)
 	}
+	if e.cfg.Shared {
+		e.tellOwn(ctx)
+	}
 	taken := 0
 	for _, task := range tasks {
 		waits := task.State == perdure.TaskAwaitingInput && !task.CancelRequested() && task.Links.ChildSession == ""

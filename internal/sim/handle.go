@@ -24,7 +24,7 @@ const (
 	Forget    Act = "forget"     // it is written, and the answer is a timeout
 	Fail      Act = "fail"       // nothing is written, and the answer is Unavailable
 	Full      Act = "full"       // nothing is written: there is no space
-	Broken    Act = "broken"     // nothing is written, and the store says that it can promise nothing any more
+	Broken    Act = "broken"     // nothing is written, and the store can promise nothing any more, now and later
 	Slow      Act = "slow"       // it waits for a while; others overtake it
 )
 
@@ -33,10 +33,11 @@ var acts = []Act{DieBefore, DieAfter, DieUntold, Forget, Fail, Full, Broken, Slo
 
 // handle is the store as one engine has it: memory behind faulty behind the gate.
 type handle struct {
-	g     *gate
-	l     *life
-	store *faulty.Store
-	began atomic.Bool // the worker is registered: the engine holds a lock meanwhile, so that commit does not wait
+	g      *gate
+	l      *life
+	store  *faulty.Store
+	broken atomic.Bool // it can promise nothing any more
+	began  atomic.Bool // the worker is registered: the engine holds a lock meanwhile, so that commit does not wait
 
 	mu      sync.Mutex
 	armed   faulty.Fault // guarded by mu; of the next transaction
@@ -69,6 +70,10 @@ func (h *handle) InTx(ctx context.Context, fn func(store.Tx) error) error {
 	if err != nil {
 		return err
 	}
+	if h.broken.Load() {
+		return fmt.Errorf("a fault of the simulation: %w", perdure.Storage)
+	}
+	h.broken.Store(p.act == Broken)
 	if p.act == Full {
 		return fmt.Errorf("a fault of the simulation: %w", store.Full)
 	}
@@ -129,7 +134,12 @@ func (s *witness) InTx(ctx context.Context, fn func(store.Tx) error) error {
 
 // View waits at the gate like a transaction, so that others may commit before it.
 func (h *handle) View(ctx context.Context, fn func(store.Reader) error) error {
-	if _, err := h.g.wait(ctx, &item{life: h.l, sort: look, label: caller(), view: fn}); err != nil {
+	_, err := h.g.wait(ctx, &item{life: h.l, sort: look, label: caller(), view: fn})
+	switch {
+	case errors.Is(err, faulty.Dead) && h.l.w.over.Load():
+		// Of a dead process nothing is left. Here goroutines are, and one that reads until it is answered has to be let go.
+		return perdure.NotFound
+	case err != nil:
 		return err
 	}
 	return h.store.View(context.Background(), fn)

@@ -26,6 +26,9 @@ type Outcome struct {
 // enough is how many broken promises end a program: the rest would only follow from them.
 const enough = 12
 
+// judging is after how many steps all of the journals are judged. Rows are compared with them after each commit.
+const judging = 8
+
 // resting bounds the virtual time in which everything must come to rest once nobody asks for anything more (I4).
 const resting = 20 * time.Minute
 
@@ -190,7 +193,9 @@ func (p *player) step(best *item) bool {
 	if p.next < len(w.program.Steps) {
 		p.due = time.Now().Add(w.program.Steps[p.next].After)
 	}
-	w.judge(true)
+	if s.N%judging == 0 {
+		w.judge(true)
+	}
 	p.take(s)
 	return true
 }
@@ -288,6 +293,7 @@ func (p *player) nap() time.Duration {
 func (p *player) leave() {
 	w := p.w
 	w.calm, p.next = true, len(w.program.Steps)
+	w.over.Store(true)
 	select {
 	case <-w.full:
 	default:

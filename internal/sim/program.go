@@ -173,7 +173,7 @@ func (m *maker) message() string {
 	var rounds []string
 	for range 1 + m.dice.IntN(2)*m.dice.IntN(2) {
 		var orders []string
-		for range 1 + m.dice.IntN(4) {
+		for range 1 + m.dice.IntN(3) {
 			orders = append(orders, m.order())
 		}
 		rounds = append(rounds, strings.Join(orders, " "))

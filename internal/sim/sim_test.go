@@ -17,7 +17,7 @@ import (
 const (
 	seeds     = 1_000 // of the simulation
 	twice     = 100   // of those, how many are played twice
-	shrinking = 200   // plays that a failure may cost
+	shrinking = 80    // plays that a failure may cost
 	sideways  = 4     // bubbles side by side
 )
 

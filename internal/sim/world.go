@@ -33,6 +33,7 @@ type world struct {
 	ops     int                        // guarded by mu; that clients wait for
 	filled  int                        // guarded by mu; jobs that hold a place until all are held
 	full    chan struct{}              // closed when they may end
+	over    atomic.Bool                // the program has ended
 
 	life  *life                        // only touched by the player, as is all below
 	lives []*life                      //

@@ -10,6 +10,8 @@ var (
 	Spent = errors.New("the run directory was used before")
 	// Vanished means that the supervisor died without leaving an exit record: how the command ended is not known.
 	Vanished = errors.New("the supervisor died and left no exit record")
+	// Running means that the command lives: what belongs to it cannot be removed.
+	Running = errors.New("the command is running")
 	// Corrupt means that a file of the run directory cannot be believed. The error's text names the file.
 	Corrupt = errors.New("the run directory is damaged")
 	// Unsupported means that this system cannot supervise; the error's text says what it lacks.

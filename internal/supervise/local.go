@@ -134,6 +134,24 @@ func (l *Local) List(ctx context.Context, root string) ([]Found, error) {
 	return all, nil
 }
 
+// Remove implements Runner.
+func (l *Local) Remove(ctx context.Context, dir string) error {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return fmt.Errorf("remove %s: %w", dir, err)
+	}
+	switch remains, _, err := l.Find(ctx, dir); {
+	case err != nil:
+		return fmt.Errorf("remove: %w", err)
+	case remains == Alive:
+		return fmt.Errorf("remove %s: %w", dir, Running)
+	}
+	if err := removeRun(dir); err != nil {
+		return fmt.Errorf("remove %s: %w", dir, err)
+	}
+	return nil
+}
+
 // look turns the state of the ticket into an answer, and changes nothing.
 func (l *Local) look(ctx context.Context, dir, state string) (Remains, Run, error) {
 	switch state {

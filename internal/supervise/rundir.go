@@ -167,6 +167,38 @@ func syncDir(dir string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
+// removeRun removes the folder of a run that does not live. What became of the ticket goes last, so that a removal cut in half
+// leaves a run that can be found and removed again, and never one that could be started. A folder that was never a run's, and
+// has anything in it, stays.
+func removeRun(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	state, err := ticketState(dir)
+	if err != nil {
+		return err
+	}
+	if state == "" {
+		return os.Remove(dir) // of an empty one only
+	}
+	for _, e := range entries {
+		if e.Name() == state {
+			continue
+		}
+		if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
+			return err
+		}
+	}
+	if err := removeFile(filepath.Join(dir, state)); err != nil {
+		return err
+	}
+	return removeFile(dir)
+}
+
 // removeFile removes path, if it is there.
 func removeFile(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {

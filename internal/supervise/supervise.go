@@ -57,6 +57,13 @@ type Runner interface {
 	// List tells of every run directory under root, at any depth, in the order of their names. It revokes and kills
 	// nothing. What is wrong with one run stands in its Found, not in the error; a missing root is an empty list.
 	List(ctx context.Context, root string) ([]Found, error)
+
+	// Remove makes dir Absent, with its output and all else that stands in it. A ticket still unused is revoked first, and
+	// what is Gone is dead when it is removed. A directory that is not there is removed already.
+	//
+	// Running: the command lives, and all stays; Stop ends it. Corrupt: whether it lives cannot be known, and all stays.
+	// After any other error some of it may be left: call it again. Whoever calls it uses dir no more, nor any Run of it.
+	Remove(ctx context.Context, dir string) error
 }
 
 // Run is one command that was started: by this process, or by one before it.

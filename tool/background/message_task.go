@@ -93,8 +93,8 @@ func (in messageArgs) refusedBy(t perdure.Task) *tool.Result {
 	switch {
 	case asked != nil && asked.ID == in.InReplyTo && asked.Kind == "approval": // AP9
 		return refuse("An approval is for a person to give, never for the agent that asks for it. Wait, or go on with something else.")
-	case t.Kind == perdure.KindSubagent && in.InReplyTo == "": // TK14
-		return refuse(fmt.Sprintf("The task of a subagent takes answers to its questions only. Send other messages to its session %s.", t.Links.ChildSession))
+	case t.Kind == perdure.KindSubagent && in.InReplyTo == "" && t.Links.ChildSession == "": // its session hears other messages (TK14)
+		return refuse("The subagent has not begun yet, so it cannot hear anything. Try again later.")
 	}
 	return nil
 }

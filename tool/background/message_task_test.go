@@ -26,6 +26,13 @@ func subagent() perdure.Task {
 	return t
 }
 
+// unborn is task one of a child session that is not there yet.
+func unborn() perdure.Task {
+	t := subagent()
+	t.Links.ChildSession = ""
+	return t
+}
+
 func TestMessageTask(t *testing.T) {
 	t.Parallel()
 	const ok = `{"message_id":"tmsg_1","task_id":"` + one + `"}`
@@ -50,8 +57,9 @@ func TestMessageTask(t *testing.T) {
 		{"too much", task(1, perdure.TaskRunning), `"text":"a","data":1`, errorBody("message_task needs exactly one of text and data."), nil},
 		{"an approval", asking("approval"), `"data":true,"in_reply_to":"req_1"`,
 			errorBody("An approval is for a person to give, never for the agent that asks for it. Wait, or go on with something else."), nil},
-		{"to a subagent", subagent(), `"text":"hi"`,
-			errorBody("The task of a subagent takes answers to its questions only. Send other messages to its session session_c."), nil},
+		{"to a subagent", subagent(), `"text":"hi"`, ok, &perdure.TaskMessage{Text: "hi"}},
+		{"to a subagent that has not begun", unborn(), `"text":"hi"`,
+			errorBody("The subagent has not begun yet, so it cannot hear anything. Try again later."), nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -83,6 +83,17 @@ func (b *Bash) Stop(ctx context.Context, call tool.Call) error {
 	return nil
 }
 
+// Clean implements tool.Cleaner. The execution after the last one may have a ticket that nobody used.
+func (b *Bash) Clean(ctx context.Context, call tool.Call) error {
+	var errs []error
+	for call.Execution++; call.Execution > 0; call.Execution-- {
+		if err := b.runner.Remove(ctx, b.runDir(call)); err != nil {
+			errs = append(errs, fmt.Errorf("remove command: %w", err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // runDir names the run directory of an execution. A call id comes from outside, so it is hashed. A task is
 // named by its run's own call id.
 func (b *Bash) runDir(call tool.Call) string {

@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
+	"unicode"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/tool"
@@ -81,7 +82,14 @@ func spawn(ctx context.Context, in spawnArgs, env tool.Env) (tool.Result, error)
 	if env.DryRun { // AP13
 		return tool.Success("[dry-run] Would start the subagent '" + in.Name + "'."), nil
 	}
-	task, err := env.Agents.Start(ctx, tool.AgentOrder{Name: in.Name, Prompt: in.Task, Agent: in.Agent, Schema: in.Schema, Background: in.Background})
+	name := oneLine(in.Name)
+	if name == "" {
+		return tool.Error("No subagent was started: name has nothing that can be shown. Give it a short name."), nil
+	}
+	if string(in.Schema) == "null" { // what models write for an argument that they leave out
+		in.Schema = nil
+	}
+	task, err := env.Agents.Start(ctx, tool.AgentOrder{Name: name, Prompt: in.Task, Agent: in.Agent, Schema: in.Schema, Background: in.Background})
 	var refused *tool.Denied
 	switch {
 	case errors.As(err, &refused):
@@ -90,7 +98,7 @@ func spawn(ctx context.Context, in spawnArgs, env tool.Env) (tool.Result, error)
 		return ended(ctx, err), nil
 	case in.Background:
 		return tool.Success(started{
-			Type: "background", Tool: spawnName, Name: in.Name, Task: task.ID, Background: task.ID, Session: task.Links.ChildSession, Status: task.State,
+			Type: "background", Tool: spawnName, Name: name, Task: task.ID, Background: task.ID, Session: task.Links.ChildSession, Status: task.State,
 			Message: "The subagent works in the background. You are told when it has ended; use wait_task to wait for it, or cancel_task.",
 		}), nil
 	}
@@ -99,6 +107,11 @@ func spawn(ctx context.Context, in spawnArgs, env tool.Env) (tool.Result, error)
 		return ended(ctx, err), nil
 	}
 	return outcome(task, result), nil
+}
+
+// oneLine is a name as people are shown it, without what would break their lines or steer their terminal.
+func oneLine(name string) string {
+	return strings.Join(strings.FieldsFunc(name, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }), " ")
 }
 
 // outcome is what the subagent came to, as the model reads it. The task is read with it (DL5).

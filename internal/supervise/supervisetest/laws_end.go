@@ -31,6 +31,8 @@ func restartLaws() []law {
 		{"the next runtime finds it alive and goes on reading", foundAlive},
 		{"the next runtime finds how it ended", foundEnded},
 		{"find answers the same again", findAgain},
+		{"what does not live is removed", removeEnded},
+		{"what lives is not removed", removeAlive},
 	}
 }
 
@@ -219,4 +221,48 @@ func eventually(ctx context.Context, t *testing.T, ok func() bool) {
 			t.Fatal(context.Cause(ctx))
 		}
 	}
+}
+
+func removeEnded(ctx context.Context, t *testing.T, h Harness) {
+	follow(ctx, t, h.start(ctx, t, "ended", h.command("exit", "3")), 0)
+	r := h.NewRunner()
+	for _, name := range []string{"prepared", "stays"} {
+		if err := r.Prepare(ctx, h.dir(name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	for range 2 { // again does nothing
+		for _, name := range []string{"ended", "prepared", "absent"} {
+			if err := r.Remove(ctx, h.dir(name)); err != nil {
+				t.Errorf("remove %s: %v", name, err)
+			}
+			h.find(ctx, t, h.NewRunner(), name, supervise.Absent)
+		}
+	}
+
+	if all, err := r.List(ctx, h.Root); err != nil || len(all) != 1 || all[0].Dir != h.dir("stays") || all[0].Remains != supervise.Prepared {
+		t.Errorf("List answers %v, %v; want the one that stays", all, err)
+	}
+}
+
+func removeAlive(ctx context.Context, t *testing.T, h Harness) {
+	run := h.start(ctx, t, "a", h.command("hold"))
+	readUntil(ctx, t, run, "ready\n")
+
+	if err := h.NewRunner().Remove(ctx, h.dir("a")); !errors.Is(err, supervise.Running) {
+		t.Errorf("got %v, want Running", err)
+	}
+
+	h.find(ctx, t, h.NewRunner(), "a", supervise.Alive)
+	if err := run.Stop(ctx, 30*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if got := follow(ctx, t, run, 0); string(got.all) != "ready\nbye\n" {
+		t.Errorf("got output %q of a run that was not to be removed", got.all)
+	}
+	if err := h.NewRunner().Remove(ctx, h.dir("a")); err != nil {
+		t.Errorf("remove when it has ended: %v", err)
+	}
+	h.find(ctx, t, h.NewRunner(), "a", supervise.Absent)
 }

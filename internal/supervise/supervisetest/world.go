@@ -144,6 +144,21 @@ func (r *Runner) Find(ctx context.Context, dir string) (supervise.Remains, super
 	return remains, h, nil
 }
 
+// Remove implements supervise.Runner.
+func (r *Runner) Remove(ctx context.Context, dir string) error {
+	remains, _, err := r.Find(ctx, dir)
+	switch {
+	case err != nil:
+		return err
+	case remains == supervise.Alive:
+		return fmt.Errorf("remove %s: %w", dir, supervise.Running)
+	}
+	r.world.mu.Lock()
+	defer r.world.mu.Unlock()
+	delete(r.world.runs, filepath.Clean(dir))
+	return nil
+}
+
 // List implements supervise.Runner.
 func (r *Runner) List(ctx context.Context, root string) ([]supervise.Found, error) {
 	if err := r.alive(ctx); err != nil {

@@ -1,0 +1,574 @@
+package local_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine"
+	"github.com/perdure/perdure/engine/enginetest"
+	"github.com/perdure/perdure/engine/local"
+	"github.com/perdure/perdure/model/scripted"
+	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/store/memory"
+	"github.com/perdure/perdure/tool"
+	"github.com/perdure/perdure/tool/background"
+	"github.com/perdure/perdure/tool/subagent"
+)
+
+// slowStart is a store in which the start of a subagent waits, in front of its commit.
+type slowStart struct {
+	store.Store
+	reached, open chan struct{}
+}
+
+// InTx waits before a commit that claims a handle.
+func (s *slowStart) InTx(ctx context.Context, fn func(store.Tx) error) error {
+	look := errors.New("it claims")
+	err := s.Store.InTx(ctx, func(tx store.Tx) error {
+		spy := &claimSpy{Tx: tx}
+		err := fn(spy)
+		if spy.looked {
+			select {
+			case <-s.open:
+			default:
+				return look
+			}
+		}
+		return err
+	})
+	if !errors.Is(err, look) {
+		return err
+	}
+	close(s.reached)
+	<-s.open
+	return s.Store.InTx(ctx, fn)
+}
+
+// claimSpy notes that a handle is looked for.
+type claimSpy struct {
+	store.Tx
+	looked bool
+}
+
+// Spawn notes it.
+func (s *claimSpy) Spawn(key perdure.CallKey) (store.Spawn, error) {
+	s.looked = true
+	return s.Tx.Spawn(key)
+}
+
+// lateBirth opens a world in which the start of a subagent waits in front of its commit.
+func lateBirth(t *testing.T, s enginetest.Setup) (*rig, *slowStart) {
+	t.Helper()
+	slow := &slowStart{reached: make(chan struct{}), open: make(chan struct{})}
+	f := newFamily(t, s, func(st store.Store) store.Store { slow.Store = st; return slow })
+	r := &rig{world: f.world, ctx: f.ctx, t: t}
+	r.eng = r.Start(t)
+	session, err := r.eng.NewSession(f.ctx, s.Agent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.id = session.ID
+	r.say("go")
+	select {
+	case <-slow.reached:
+	case <-f.ctx.Done():
+		t.Fatalf("nothing was started; journal: %s", r.story())
+	}
+	return r, slow
+}
+
+// TestSubagentRefusedAfterItLeft: a call that left its turn before its subagent was refused has no child to end it.
+func TestSubagentRefusedAfterItLeft(t *testing.T) {
+	t.Parallel()
+	call := "{name: spawn_subagent, args: {name: one, task: piece one}}"
+	r, slow := lateBirth(t, enginetest.Setup{Agents: -1, Script: parentOf(call, childDoes("echo"))})
+	started := r.until(func(f perdure.Fact) bool { _, ok := f.(perdure.ToolStarted); return ok }).(perdure.ToolStarted)
+	if _, err := r.eng.DetachCall(r.ctx, perdure.CallKey{Session: r.id, Call: started.CallID}, "user"); err != nil {
+		t.Fatal(err)
+	}
+	close(slow.open)
+	r.rest()
+}
+
+// TestSubagentCanceledBeforeItsBirth cancels a call that is a task by now, in front of the commit that would make its
+// subagent: none is made (SA11).
+func TestSubagentCanceledBeforeItsBirth(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{"routed", "detached"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			s := enginetest.Setup{Script: parentOf(waitOne, childDoes("note"))}
+			if how == "routed" {
+				s.Background = []string{"spawn_subagent"}
+			}
+			r, slow := lateBirth(t, s)
+			if how == "detached" {
+				started := r.until(func(f perdure.Fact) bool { _, ok := f.(perdure.ToolStarted); return ok }).(perdure.ToolStarted)
+				if _, err := r.eng.DetachCall(r.ctx, perdure.CallKey{Session: r.id, Call: started.CallID}, "user"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			task := r.until(func(f perdure.Fact) bool { _, ok := f.(perdure.TaskCreated); return ok }).(perdure.TaskCreated).Task
+			if _, err := r.eng.CancelTask(r.ctx, task.ID, "user", "enough"); err != nil {
+				t.Fatal(err)
+			}
+			close(slow.open)
+			r.rest()
+			tasks, err := r.eng.Tasks(r.ctx, r.id)
+			if err != nil || len(tasks) != 1 || tasks[0].State != perdure.TaskCanceled || len(r.Effects("note")) > 0 {
+				t.Errorf("got %+v, %v; effects %v", tasks, err, r.Effects("note"))
+			}
+		})
+	}
+}
+
+// TestSubagentOfStoppedParent stops a subagent in front of the commits in which it starts a subagent and a run of its own.
+func TestSubagentOfStoppedParent(t *testing.T) {
+	t.Parallel()
+	for name, call := range map[string]string{"below": "{name: spawn_subagent, args: {name: two, task: below, background: true}}", "run": "{name: spawn_background, args: {tool: bg_hold, args: {}}}"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			slow := &slowBirth{reached: make(chan struct{}), open: make(chan struct{})}
+			f := newFamily(t, enginetest.Setup{Script: parentOf(freeOne, `  - when: {user_contains: below, not_called: hold}
+    calls: [{name: hold, args: {}}]
+  - when: {user_contains: piece, not_called: spawn}
+    calls: [`+call+`]`)}, func(st store.Store) store.Store { slow.Store = st; return slow })
+			r := &rig{world: f.world, ctx: f.ctx, t: t}
+			r.eng = r.Start(t)
+			session, err := r.eng.NewSession(f.ctx, perdure.Agent{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.id = session.ID
+			r.say("go")
+			task := r.subagent(anyTask)
+			select {
+			case <-slow.reached:
+			case <-f.ctx.Done():
+				t.Fatalf("it started nothing; journal: %s", r.story())
+			}
+			if _, err := r.eng.CancelTask(r.ctx, task.ID, "user", "enough"); err != nil {
+				t.Fatal(err)
+			}
+			close(slow.open)
+			r.rest()
+			if task = r.subagent(func(t perdure.Task) bool { return t.State.Terminal() }); task.State != perdure.TaskCanceled {
+				t.Errorf("got %+v", task)
+			}
+		})
+	}
+}
+
+// slowBirth holds the first commit back in which a session that is told later adds a task.
+type slowBirth struct {
+	store.Store
+	reached, open chan struct{}
+	done          atomic.Bool
+}
+
+// InTx runs the transaction once without committing it, when it is the one.
+func (s *slowBirth) InTx(ctx context.Context, fn func(store.Tx) error) error {
+	found := errors.New("it adds a task")
+	err := s.Store.InTx(ctx, func(tx store.Tx) error {
+		spy := &spyTx{Tx: tx}
+		if err := fn(spy); err != nil {
+			return err
+		}
+		if has(spy.facts, func(c perdure.TaskCreated) bool { return c.Task.Session != c.Task.RootSession }) && s.done.CompareAndSwap(false, true) {
+			return found
+		}
+		return nil
+	})
+	if !errors.Is(err, found) {
+		return err
+	}
+	close(s.reached)
+	<-s.open
+	return s.Store.InTx(ctx, fn)
+}
+
+// peek is a tool that shows a test what it may reach, and waits until the test has looked.
+func peek(seen chan tool.Env, letGo <-chan struct{}) tool.Tool {
+	return tool.New(tool.Spec{Name: "peek", Description: "Looks around.", Class: perdure.Pure, NeedsEnv: true},
+		func(ctx context.Context, _ words, env tool.Env) (tool.Result, error) {
+			seen <- env
+			select {
+			case <-letGo:
+			case <-ctx.Done():
+			}
+			r := tool.Success(answer{"saw": "it"})
+			tasks, err := env.Tasks.List(context.WithoutCancel(ctx))
+			for _, task := range tasks { // also what comes home elsewhere: it does there, and the turn goes on
+				if task.State.Terminal() {
+					r.Read = append(r.Read, task.ID)
+				}
+			}
+			return r, err
+		})
+}
+
+// TestSubagentScope pins SA7 and BG22: a parent reaches its tasks and those of all below it, a subagent its own, and neither
+// those of its parent nor of its siblings.
+func TestSubagentScope(t *testing.T) {
+	t.Parallel()
+	script := `
+rules:
+  - when: {user_contains: lower, not_called: peek}
+    calls: [{name: peek, args: {}}]
+  - when: {user_contains: middle, not_called: peek}
+    calls: [{name: spawn_subagent, args: {name: low, task: lower, background: true}}, {name: peek, args: {}}]
+  - when: {user_contains: beside, not_called: peek}
+    calls: [{name: peek, args: {}}]
+  - when: {user_contains: go, not_called: peek}
+    calls:
+      - {name: spawn_subagent, args: {name: mid, task: middle, background: true}}
+      - {name: spawn_subagent, args: {name: next, task: beside, background: true}}
+      - {name: peek, args: {}}
+steps: [{text: done, repeat: true}]
+`
+	m, err := scripted.Parse("law", []byte(script))
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen, letGo := make(chan tool.Env), make(chan struct{})
+	tools := tool.NewRegistry(append(append(background.Tools(background.Config{}), subagent.Tools()...), peek(seen, letGo))...)
+	st := memory.New(memory.Config{})
+	eng, err := local.Open(t.Context(), local.Config{Store: st, Model: m, Tools: tools, Drain: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	ended := make(chan error, 1) // one result
+	go func() { ended <- eng.Run(ctx) }()
+	defer func() { stop(); <-ended }()
+	s, err := eng.NewSession(ctx, perdure.Agent{})
+	if err == nil {
+		err = eng.Send(ctx, s.ID, perdure.Text("go"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	envs := map[string]tool.Env{}
+	for range 4 {
+		env := <-seen
+		row, err := eng.Session(ctx, env.Call.Session)
+		if err != nil {
+			t.Fatal(err)
+		}
+		envs[row.Title] = env
+	}
+	records := map[string]perdure.Task{}
+	var all []perdure.Task
+	for _, title := range []string{"", "mid"} {
+		tasks, err := eng.Tasks(ctx, envs[title].Call.Session)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, tasks...)
+	}
+	for _, task := range all {
+		records[task.DisplayName] = task
+	}
+	for who, reach := range map[string][]string{"": {"low", "mid", "next"}, "mid": {"low"}, "next": {}, "low": {}} {
+		tasks, err := envs[who].Tasks.List(ctx)
+		names := []string{}
+		for _, task := range tasks {
+			names = append(names, task.DisplayName)
+		}
+		slices.Sort(names)
+		if err != nil || !slices.Equal(names, reach) {
+			t.Errorf("%q lists %v, %v; want %v", who, names, err, reach)
+		}
+		for name, record := range records {
+			for _, id := range []string{string(record.ID), string(record.Run)} {
+				got, err := envs[who].Tasks.Task(ctx, id)
+				_, logErr := envs[who].Tasks.Log(ctx, id, 0, 10)
+				_, waitErr := envs[who].Tasks.Wait(ctx, tool.Wait{IDs: []string{id}, For: time.Millisecond})
+				if slices.Contains(reach, name) {
+					if got.ID != record.ID || errors.Join(err, logErr, waitErr) != nil {
+						t.Errorf("%q reaches %q as %+v: %v, %v, %v", who, name, got, err, logErr, waitErr)
+					}
+					continue
+				}
+				_, _, stopErr := envs[who].Tasks.Cancel(ctx, id, "mine")
+				_, sendErr := envs[who].Mail.Send(ctx, id, perdure.TaskMessage{Text: "mine"})
+				for _, err := range []error{err, logErr, waitErr, stopErr, sendErr} {
+					if !errors.Is(err, perdure.NotFound) {
+						t.Errorf("%q reaches %q: %v", who, name, err)
+					}
+				}
+			}
+		}
+	}
+	waited := make(chan []perdure.Task, 1) // one result
+	go func() {
+		tasks, _ := envs[""].Tasks.Wait(ctx, tool.Wait{IDs: []string{string(records["low"].ID)}, For: time.Minute})
+		waited <- tasks
+	}()
+	if _, task, err := envs[""].Tasks.Cancel(ctx, string(records["low"].ID), "enough"); err != nil || task.State != perdure.TaskCanceled {
+		t.Errorf("got %+v, %v", task, err)
+	}
+	if tasks := <-waited; len(tasks) != 1 || tasks[0].State != perdure.TaskCanceled {
+		t.Errorf("the wait returned %+v", tasks)
+	}
+	close(letGo)
+	if err := eng.WaitIdle(ctx, s.ID); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSubagentReadsGrandchild lets a parent wait for a task of its subagent and read its end: that comes home where it
+// belongs, and the parent's turn goes on.
+func TestSubagentReadsGrandchild(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, enginetest.Setup{Script: parentOf(freeOne, `  - when: {user_contains: look, last_role: user}
+    calls: [{name: list_tasks, args: {}}, {name: check_background_tool, args: {list: true}}]
+  - when: {user_contains: look}
+    text: "{{last}}"
+  - when: {user_contains: piece, not_called: spawn_background}
+    calls: [{name: spawn_background, args: {tool: bg_hold, title: its run, args: {}}}]`)})
+	r.say("go")
+	task := r.subagent(anyTask)
+	r.Entered(t, "bg_hold", 1)
+	r.say("look")
+	shown := r.until(func(f perdure.Fact) bool { d, ok := f.(perdure.ToolCompleted); return ok && d.Name == "list_tasks" }).(perdure.ToolCompleted)
+	if !strings.Contains(string(shown.Result.Result), "its run") || !strings.Contains(string(shown.Result.Result), string(task.Links.ChildSession)) {
+		t.Errorf("got %s", shown.Result.Result)
+	}
+	r.Release("bg_hold")
+	r.rest()
+}
+
+// slowEnd holds a call's wait back: what it would see of its subagent's end it sees later.
+type slowEnd struct {
+	store.Store
+	ended chan struct{} // closed when the end is committed
+	open  chan struct{}
+	shut  atomic.Bool
+}
+
+// InTx notes the end.
+func (s *slowEnd) InTx(ctx context.Context, fn func(store.Tx) error) error {
+	var facts []perdure.Fact
+	err := s.Store.InTx(ctx, func(tx store.Tx) error {
+		spy := &spyTx{Tx: tx}
+		err := fn(spy)
+		facts = spy.facts
+		return err
+	})
+	if err == nil && toldEnd(facts) && s.shut.CompareAndSwap(false, true) {
+		close(s.ended)
+	}
+	return err
+}
+
+// View waits once the end is there.
+func (s *slowEnd) View(ctx context.Context, fn func(store.Reader) error) error {
+	if s.shut.Load() {
+		<-s.open
+	}
+	return s.Store.View(ctx, fn)
+}
+
+// TestSubagentEndedAsItsCallLeaves asks for the detachment of a call whose subagent has ended, and which has not heard of it:
+// it stays, since nobody would settle its row in the ledger.
+func TestSubagentEndedAsItsCallLeaves(t *testing.T) {
+	t.Parallel()
+	slow := &slowEnd{ended: make(chan struct{}), open: make(chan struct{})}
+	f := newFamily(t, enginetest.Setup{Script: parentOf(waitOne, childDoes("hold"))}, func(st store.Store) store.Store { slow.Store = st; return slow })
+	r := &rig{world: f.world, ctx: f.ctx, t: t}
+	r.eng = r.Start(t)
+	session, err := r.eng.NewSession(f.ctx, perdure.Agent{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.id = session.ID
+	r.say("go")
+	r.Entered(t, "hold", 1)
+	key := perdure.CallKey{Session: r.id, Call: r.until(func(f perdure.Fact) bool { _, ok := f.(perdure.ToolStarted); return ok }).(perdure.ToolStarted).CallID}
+	r.Release("hold")
+	<-slow.ended
+	asked := make(chan error, 1) // one answer
+	go func() {
+		_, err := r.eng.DetachCall(r.ctx, key, "user")
+		asked <- err
+	}()
+	time.AfterFunc(50*time.Millisecond, func() { close(slow.open) }) // the call may go first: then there is nothing to detach
+	if err := <-asked; err == nil {
+		t.Error("it left its turn")
+	}
+	r.rest()
+	if calls, err := r.eng.Calls(r.ctx, r.id); err != nil || len(calls) != 1 || calls[0].State != perdure.CallSettled {
+		t.Errorf("the ledger has %+v, %v", calls, err)
+	}
+}
+
+// TestSubagentsAtRestNeedNoGoroutine pins that a background subagent which waits for a person costs no goroutine for itself.
+func TestSubagentsAtRestNeedNoGoroutine(t *testing.T) {
+	const most = 12
+	grown := func(n int) int {
+		calls := strings.TrimSuffix(strings.Repeat("{name: spawn_subagent, args: {name: one, task: piece one, background: true}}, ", n), ", ")
+		r := newRig(t, enginetest.Setup{Script: parentOf(calls, `  - when: {user_contains: piece, not_called: spawn_background}
+    calls: [{name: spawn_background, args: {tool: bg_needs, args: {}}}]
+  - when: {user_contains: piece}
+    text: "it waits for a person"`)})
+		defer r.Kill(t)
+		r.say("go")
+		for i := range n {
+			waits := map[perdure.TaskID]bool{}
+			r.until(func(f perdure.Fact) bool {
+				if u, ok := f.(perdure.TaskUpdated); ok && u.Task.State == perdure.TaskAwaitingInput {
+					waits[u.Task.ID] = true
+				}
+				return len(waits) > i
+			})
+		}
+		least := runtime.NumGoroutine()
+		for range 200 { // drivers are on their way out
+			runtime.Gosched()
+			time.AfterFunc(0, func() {})
+			least = min(least, runtime.NumGoroutine())
+		}
+		return least
+	}
+	few, many := grown(1), grown(most)
+	if many-few > most/3 {
+		t.Errorf("%d goroutines with one subagent, %d with %d", few, many, most)
+	}
+}
+
+// counting checks the limits of a tree of subagents at every commit.
+type counting struct {
+	store.Store
+	depth, live, total int
+	fault              atomic.Value // string: the first breach
+	mostLive           atomic.Int64
+}
+
+// InTx counts what fn would commit.
+func (c *counting) InTx(ctx context.Context, fn func(store.Tx) error) error {
+	return c.Store.InTx(ctx, func(tx store.Tx) error {
+		if err := fn(tx); err != nil {
+			return err
+		}
+		handles, err := tx.Spawns("")
+		if err != nil {
+			return err
+		}
+		live := 0
+		for _, h := range handles {
+			if h.State.Live() {
+				live++
+			}
+			if h.Depth > c.depth {
+				c.fault.CompareAndSwap(nil, fmt.Sprintf("a depth of %d", h.Depth))
+			}
+		}
+		if live > c.live || len(handles) > c.total {
+			c.fault.CompareAndSwap(nil, fmt.Sprintf("%d live, %d in all", live, len(handles)))
+		}
+		c.mostLive.Store(max(c.mostLive.Load(), int64(live)))
+		return nil
+	})
+}
+
+// treeScript is a script in which each of a random tree of agents starts those below it.
+func treeScript(t *rapid.T) string {
+	rules := ""
+	var grow func(name string, depth int)
+	grow = func(name string, depth int) {
+		var calls []string
+		for i := range rapid.IntRange(0, 3-depth/2).Draw(t, "below "+name) {
+			below := fmt.Sprintf("%s.%d", name, i)
+			free := rapid.Bool().Draw(t, below+" in the background")
+			calls = append(calls, fmt.Sprintf("{name: spawn_subagent, args: {name: n, task: 'node %s;', background: %t}}", below, free))
+			if depth < 3 {
+				grow(below, depth+1)
+			}
+		}
+		if len(calls) > 0 {
+			rules += fmt.Sprintf("  - when: {user_contains: 'node %s;', not_called: spawn_subagent}\n    calls: [%s]\n", name, strings.Join(calls, ", "))
+		}
+	}
+	grow("0", 0)
+	return "rules:\n" + rules + "  - when: {user_contains: nothing at all}\n    text: x\nsteps: [{text: done, repeat: true}]\n"
+}
+
+// TestSubagentLimitsHold pins PR12: over random trees, with cancels at random, no limit is passed at any commit, and in the end
+// none lives.
+func TestSubagentLimitsHold(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		st := memory.New(memory.Config{})
+		c := &counting{
+			Store: st, depth: rapid.IntRange(1, 3).Draw(rt, "depth"), live: rapid.IntRange(1, 6).Draw(rt, "live"), total: rapid.IntRange(1, 12).Draw(rt, "total"),
+		}
+		m, err := scripted.Parse("tree", []byte(treeScript(rt)))
+		if err != nil {
+			rt.Fatal(err)
+		}
+		eng, err := local.Open(t.Context(), local.Config{
+			Store: c, Model: m, Tools: tool.NewRegistry(append(background.Tools(background.Config{}), subagent.Tools()...)...), Drain: -1,
+			SubagentDepth: c.depth, SubagentsLive: c.live, SubagentsTotal: c.total,
+		})
+		if err != nil {
+			rt.Fatal(err)
+		}
+		ctx, stop := context.WithTimeout(context.WithoutCancel(t.Context()), 20*time.Second)
+		ended := make(chan error, 1) // one result
+		go func() { ended <- eng.Run(ctx) }()
+		defer func() { stop(); <-ended }()
+		s, err := eng.NewSession(ctx, perdure.Agent{})
+		if err == nil {
+			err = eng.Send(ctx, s.ID, perdure.Text("node 0;"))
+		}
+		if err != nil {
+			rt.Fatal(err)
+		}
+		dice := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "dice"), 0))
+		enough := errors.New("at rest")
+		_ = eng.Follow(ctx, s.ID, 0, func(f engine.Frame) error { // cancels some, as they come
+			if f.Event == nil {
+				return nil
+			}
+			switch fact := f.Event.Fact.(type) {
+			case perdure.TaskCreated:
+				if dice.IntN(4) == 0 {
+					if _, err := eng.CancelTask(ctx, fact.Task.ID, "user", "enough"); err != nil {
+						rt.Errorf("cancel: %v", err)
+					}
+				}
+			case perdure.SessionIdled:
+				return enough
+			}
+			return nil
+		})
+		if err := eng.WaitIdle(ctx, s.ID); err != nil {
+			rt.Fatal(err)
+		}
+		if fault := c.fault.Load(); fault != nil {
+			rt.Errorf("limits of %d, %d, %d: %s", c.depth, c.live, c.total, fault)
+		}
+		err = st.View(ctx, func(r store.Reader) error {
+			count, err := r.CountSpawns(s.ID)
+			if err != nil || count.Live != 0 {
+				rt.Errorf("in the end: %+v, %v", count, err)
+			}
+			return err
+		})
+		if err != nil {
+			rt.Error(err)
+		}
+	})
+}
