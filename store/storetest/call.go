@@ -14,6 +14,7 @@ func callLaws() []law {
 		{"answers_a_claim_by_the_row_that_it_finds", claimOutcomes},
 		{"claims_again_with_the_same_token", claimAgain},
 		{"asks_whether_the_stored_worker_lives", claimAsksForOwner},
+		{"NoBypassToken", noBypassToken},
 		{"lets_one_of_many_claims_win", claimRace},
 		{"keeps_calls_of_sessions_apart", callsOfSessions},
 		{"keeps_hostile_text", hostileCalls},
@@ -164,6 +165,35 @@ func claimAsksForOwner(s *subject) {
 
 	outcome, _ = s.claim(second, func(id perdure.WorkerID) bool { return id != first.Worker })
 	s.same("outcome once it is dead", outcome, perdure.ClaimAbandoned)
+}
+
+// noBypassToken tries what an empty token might be taken for: it claims, settles, takes and binds nothing, whatever the state
+// of the row (LG6).
+func noBypassToken(s *subject) {
+	session := s.session()
+	running, settled, unknown := s.claimed(session), s.claimed(session), s.claimed(session)
+	s.settle(settled, perdure.CallSettled, text("done"))
+	s.settle(unknown, perdure.CallUnknown, text("nobody knows"))
+	for _, row := range []perdure.Call{running, settled, unknown} {
+		want := s.call(row.Key)
+		bare := want
+		bare.Token = ""
+		next := want
+		next.Token, next.Executions = "taken", 2
+
+		for _, live := range []func(perdure.WorkerID) bool{alive, dead} {
+			if outcome, _ := s.claim(bare, live); outcome == perdure.Claimed {
+				s.Errorf("a %s row was claimed", want.State)
+			}
+		}
+		for _, state := range []perdure.CallState{perdure.CallSettled, perdure.CallUnknown} {
+			s.refused(perdure.Lost, func(tx store.Tx) error { return tx.Settle(row.Key, "", state, text("done")) })
+		}
+		s.refused(perdure.Lost, func(tx store.Tx) error { return tx.TakeCall(bare, next) })
+		s.refused(perdure.Lost, func(tx store.Tx) error { return tx.BindCall(row.Key, "", "task_1", 1) })
+
+		s.same("row", s.call(row.Key), want)
+	}
 }
 
 func claimRace(s *subject) {
