@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"iter"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,7 +29,10 @@ type models struct {
 	used   map[perdure.SessionID]string // guarded by mu; sessions that are to ask another one
 }
 
-var _ model.Model = (*models)(nil)
+var (
+	_ model.Model    = (*models)(nil)
+	_ model.Prefixer = (*models)(nil)
+)
 
 func newModels(o cli.Opening) *models {
 	return &models{
@@ -87,6 +92,21 @@ func (m *models) Stream(ctx context.Context, req model.Request) iter.Seq2[model.
 	return answers.Stream(ctx, req)
 }
 
+// ContinuesFrom implements model.Prefixer: as the model of that name says. It is not known here which session asks, so
+// every model that some session is to ask instead must say the same. What cannot be asked does not go on.
+func (m *models) ContinuesFrom(name string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, name := range append(slices.Collect(maps.Values(m.used)), name) {
+		found, err := m.named(name)
+		p, ok := found.(model.Prefixer)
+		if err != nil || !ok || !p.ContinuesFrom("") {
+			return false
+		}
+	}
+	return true
+}
+
 // signOfLife is how often an answer that does not come says that nothing is wrong.
 const signOfLife = 30 * time.Second
 
@@ -109,7 +129,7 @@ func untilEnd(ctx context.Context) iter.Seq2[model.Delta, error] {
 	}
 }
 
-// find returns the model that a request asks for. It is made once.
+// find returns the model that a request asks for.
 func (m *models) find(req model.Request) (model.Model, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -117,6 +137,11 @@ func (m *models) find(req model.Request) (model.Model, error) {
 	if other, ok := m.used[req.Session]; ok {
 		name = other
 	}
+	return m.named(name)
+}
+
+// named returns a model. It is made once. It is called with m.mu held.
+func (m *models) named(name string) (model.Model, error) {
 	if found, ok := m.loaded[name]; ok {
 		return found, nil
 	}

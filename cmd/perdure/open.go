@@ -104,12 +104,17 @@ func newEngine(ctx context.Context, o cli.Opening, st store.Store) (*opened, err
 	if err != nil {
 		return nil, err
 	}
+	retention := time.Duration(o.Retention)
+	if retention == 0 {
+		retention = -1 // for ever
+	}
 	drain := drainTime
 	if o.Serve {
 		drain = serveDrain
 	}
 	e.Engine, err = local.Open(ctx, local.Config{
-		Store: st, Model: e.models, Tools: tools, Files: e.workspaces.files, Egress: out, Permit: permit, Drain: drain, Log: o.Log,
+		Store: st, Model: e.models, Tools: tools, Files: e.workspaces.files, Egress: out, Permit: permit, Retention: retention,
+		Drain: drain, Log: o.Log,
 	})
 	if err != nil {
 		return e, err

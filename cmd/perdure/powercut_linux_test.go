@@ -351,7 +351,7 @@ func TestR05PowerCut(t *testing.T) {
 	states, seed := counted(t, "PERDURE_POWER_CUTS", 300), uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	began := time.Now()
-	r := record(t, 60)
+	r := record(t, 32) // enough for a checkpoint in the middle of a life
 	recorded := time.Since(began)
 
 	v := r.cuts(t, plan{disk: &disktest.Disk{}, states: states, runOn: 10, seed: seed})

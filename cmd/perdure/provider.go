@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/perdure/perdure"
@@ -19,6 +20,10 @@ const (
 	openaiKey    = "OPENAI_API_KEY"
 	anthropicKey = "ANTHROPIC_API_KEY"
 )
+
+// prefilled is the variable that names the models of Anthropic which take the beginning of an answer, with commas between
+// them (TN20). Newer ones refuse it, so one that is not named is never sent any.
+const prefilled = "PERDURE_ANTHROPIC_PREFILL"
 
 // The providers of this build.
 const (
@@ -76,7 +81,8 @@ func (t target) String() string {
 	return text
 }
 
-// open makes the model. Only here are the keys of the providers read from the environment. Invalid: the script
+// open makes the model. Only here is the environment read for it: the keys of the providers, and which models may go on from
+// the beginning of an answer. Invalid: the script
 // cannot be read, the URL is none, or a key is missing.
 func (t target) open() (model.Model, error) {
 	switch t.provider {
@@ -91,9 +97,14 @@ func (t target) open() (model.Model, error) {
 		if err != nil {
 			return nil, err
 		}
-		return anthropic.New(anthropic.Config{Name: t.name, Key: key, BaseURL: t.base})
+		return anthropic.New(anthropic.Config{Name: t.name, Key: key, BaseURL: t.base, Prefill: t.prefills()})
 	}
 	return load(t.name)
+}
+
+// prefills reports whether the operator says that the model takes the beginning of an answer.
+func (t target) prefills() bool {
+	return slices.ContainsFunc(strings.Split(os.Getenv(prefilled), ","), func(name string) bool { return strings.TrimSpace(name) == t.name })
 }
 
 // key reads the key of the provider. A server that was named may need none, and then says so itself.

@@ -117,6 +117,7 @@ type shells struct {
 var (
 	_ tool.Background = (*shells)(nil)
 	_ tool.Survivor   = (*shells)(nil)
+	_ tool.Cleaner    = (*shells)(nil)
 )
 
 func newShells(runs string, w *workspaces) (*shells, error) {

@@ -141,7 +141,8 @@ func sameChild(t *testing.T, open Harness) {
 	}
 }
 
-// parentToldAfterCrash pins SA9: a crash at each commit of the story leaves nobody waiting.
+// parentToldAfterCrash pins SA9: a crash while the subagent works leaves nobody waiting. TestSubagentCrashPoints of the local
+// engine dies at each transaction of a longer story.
 func parentToldAfterCrash(t *testing.T, open Harness) {
 	for _, call := range []string{oneChild, freeChild} {
 		s := begin(t, open, Setup{Script: family(call, does("hold", "{text: a}")...)})

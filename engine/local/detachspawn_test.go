@@ -125,3 +125,55 @@ func detachRig(t *testing.T, script string, dress func(tool.Tool) tool.Tool) (en
 	}
 	return eng, s.ID
 }
+
+// early is a tool that is entered and does not begin until it is let.
+type early struct {
+	tool.Tool
+	reached chan perdure.CallKey // capacity 1
+	letGo   chan struct{}
+}
+
+// Run waits, and runs the tool.
+func (e early) Run(ctx context.Context, call tool.Call, env tool.Env) tool.Result {
+	e.reached <- perdure.CallKey{Session: call.Session, Call: call.ID}
+	select {
+	case <-e.letGo:
+	case <-ctx.Done():
+	}
+	return e.Tool.Run(ctx, call, env)
+}
+
+// TestADetachedCallSpawns starts a background run from a call that has left its turn: the call's own task has the derived
+// ids, so the run has others.
+func TestADetachedCallSpawns(t *testing.T) {
+	t.Parallel()
+	wait := early{reached: make(chan perdure.CallKey, 1), letGo: make(chan struct{})}
+	script := `{"steps":[{"calls":[{"name":"boss","args":{}}]},{"text":"done","repeat":true}]}`
+	eng, id := detachRig(t, script, func(t tool.Tool) tool.Tool {
+		if t.Spec().Name != "boss" {
+			return t
+		}
+		wait.Tool = t
+		return wait
+	})
+	own, err := eng.DetachCall(t.Context(), <-wait.reached, "user")
+	close(wait.letGo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := eng.WaitIdle(ctx, id); err != nil {
+		t.Fatal(err)
+	}
+
+	tasks, err := eng.Tasks(ctx, id)
+	if err != nil || len(tasks) != 2 || tasks[0].ID != own.ID || tasks[0].Tool != "boss" || tasks[1].Tool != "work" {
+		t.Fatalf("got %+v, %v", tasks, err)
+	}
+	for _, task := range tasks {
+		if task.State != perdure.TaskSucceeded || task.Delivered == perdure.NotDelivered {
+			t.Errorf("got %+v", task)
+		}
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/perdure/perdure"
@@ -84,6 +85,9 @@ type Config struct {
 	Hooks  []tool.Hook                    // look at calls before and after (TL35)
 	Guards []Guard                        // look at answers while they come, and end those that must not be shown (TN9)
 
+	Retention  time.Duration // how long a task is kept that has ended and came home (TK16); 0: 30 days; -1: for ever
+	PruneBatch int           // tasks that are forgotten in one commit; 0: 100
+
 	Grace time.Duration // from cancel to fence; 0: 10 s
 	Drain time.Duration // how long Run lets work settle when its ctx ends; 0: 10 s; -1: none
 	Lease time.Duration // of the worker; 0: 10 s
@@ -106,13 +110,16 @@ type Engine struct {
 	freed   chan struct{} // capacity 1: places may be free
 	emptied chan struct{} // closed when the lanes are empty for good
 
+	pruneNext time.Time   // only touched in Run: when old tasks are looked for again
+	pruning   atomic.Bool // a pass of retention is under way
+
 	mu      sync.Mutex
 	running bool                           // guarded by mu
 	ended   bool                           // guarded by mu; an engine runs once
 	ctx     context.Context                // guarded by mu; of the drivers, while Run runs
 	drivers map[perdure.SessionID]*driver  // guarded by mu
 	woken   map[perdure.SessionID]struct{} // guarded by mu; before Run began
-	group   sync.WaitGroup                 // the drivers
+	group   sync.WaitGroup                 // the drivers, and a pass of retention
 	fail    context.CancelCauseFunc        // guarded by mu; ends Run
 }
 
@@ -175,6 +182,12 @@ func withDefaults(cfg Config) Config {
 	}
 	if cfg.OrphanScan <= 0 {
 		cfg.OrphanScan = defaultOrphanScan
+	}
+	if cfg.Retention == 0 {
+		cfg.Retention = defaultRetention
+	}
+	if cfg.PruneBatch <= 0 {
+		cfg.PruneBatch = defaultPruneBatch
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -347,6 +360,7 @@ func (e *Engine) turn(ctx context.Context) error {
 		scan = ticker.C
 	}
 	for {
+		e.retain(ctx)
 		var err error
 		select {
 		case <-ctx.Done():

@@ -4,17 +4,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/engine/enginetest"
+	"github.com/perdure/perdure/engine/local"
+	"github.com/perdure/perdure/model"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/memory"
+	"github.com/perdure/perdure/tool"
 )
 
 const (
@@ -393,4 +399,78 @@ type listeningTx struct {
 func (t listeningTx) PutPartial(p store.Partial) error {
 	t.l.texts = append(t.l.texts, p.Text)
 	return t.Tx.PutPartial(p)
+}
+
+// gives is a model that breaks off after the beginning of its answer. It gives the rest only when it is told how the answer
+// begins, and another answer otherwise.
+type gives struct {
+	begins, rest string
+
+	mu       sync.Mutex
+	prefixes []string // guarded by mu; of the requests, in order
+}
+
+var _ model.Prefixer = (*gives)(nil)
+
+func (*gives) ContinuesFrom(string) bool { return true }
+
+func (g *gives) Stream(_ context.Context, req model.Request) iter.Seq2[model.Delta, error] {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.prefixes = append(g.prefixes, req.Prefix)
+	first := len(g.prefixes) == 1
+	return func(yield func(model.Delta, error) bool) {
+		switch {
+		case req.Prefix != "":
+			_ = yield(model.Delta{Text: g.rest, Finish: model.FinishStop}, nil)
+		case first:
+			_ = yield(model.Delta{Text: g.begins}, nil) && yield(model.Delta{}, &model.Error{Code: model.Unavailable, Text: "it broke off"})
+		default:
+			_ = yield(model.Delta{Text: "Another answer.", Finish: model.FinishStop}, nil)
+		}
+	}
+}
+
+// TestPrefixIsSent: a model that goes on is told how its answer begins, without white space at the end, whether the answer
+// broke off with the provider or with the engine (TN20).
+func TestPrefixIsSent(t *testing.T) {
+	t.Parallel()
+	const begins, prefix, rest = "In the second \n", "In the second", " drawer."
+	t.Run("after_the_provider", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			m := &gives{begins: begins, rest: rest}
+
+			s := converse(t, local.Config{Store: memory.New(memory.Config{}), Model: m, Tools: tool.NewRegistry()}, perdure.Agent{}, "where?")
+
+			if got := s.Transcript[len(s.Transcript)-1].Text(); got != prefix+rest || len(s.Transcript) != 2 || !slices.Equal(m.prefixes, []string{"", prefix}) {
+				t.Errorf("%d messages, the last one %q, after the prefixes %q", len(s.Transcript), got, m.prefixes)
+			}
+		})
+	})
+	t.Run("after_the_engine", func(t *testing.T) {
+		t.Parallel()
+		st := memory.New(memory.Config{})
+		w := newWorld(t, enginetest.Setup{Script: afterFirst}, func(*testing.T) store.Store { return st }, func(store.Store) {})
+		id := openAnswer(t, w, perdure.Agent{}, begins)
+		m := &gives{rest: rest}
+		eng, err := local.Open(t.Context(), local.Config{Store: st, Model: m, Tools: tool.NewRegistry()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+		defer stop()
+		ended := make(chan error, 1) // one end
+		go func() { ended <- eng.Run(ctx) }()
+		if err := eng.WaitIdle(ctx, id); err != nil {
+			t.Error(err)
+		}
+		lines, _ := talk(t, eng, id)
+		stop()
+		<-ended
+
+		if len(lines) != 4 || lines[3] != "agent: "+prefix+rest || !slices.Equal(m.prefixes, []string{prefix}) {
+			t.Errorf("got %q after the prefixes %q", lines, m.prefixes)
+		}
+	})
 }

@@ -140,8 +140,9 @@ func (f *family) finish(t *testing.T, eng engine.Engine, point any) {
 
 // check holds a family at rest to the invariants.
 // fewer excuses a subagent that was never born, when the parent was told so.
-func (f *family) check(t *testing.T, eng engine.Engine, point any, children int, fewer bool) {
+func (f *family) check(t *testing.T, eng engine.Engine, point any, fewer bool) {
 	t.Helper()
+	children := 2
 	var record chaos.Record
 	ids := f.sessions(t, eng)
 	if events, err := eng.Events(f.ctx, f.id, 0, 0); err == nil && fewer {
@@ -211,19 +212,20 @@ func (f *family) checkHandles(t *testing.T, point any, children int) {
 // another one finish (SA2, SA9, I9).
 func TestSubagentCrashPoints(t *testing.T) {
 	t.Parallel()
-	for _, after := range []bool{false, true} {
-		t.Run(fmt.Sprintf("after_%t", after), func(t *testing.T) {
-			t.Parallel()
-			for n := int64(1); !t.Failed(); n++ {
-				if !familyCrash(t, death{N: n, After: after}) {
-					if n <= 30 {
-						t.Errorf("the story has only %d transactions", n-1)
+	for lane := range int64(4) {
+		for _, after := range []bool{false, true} {
+			t.Run(fmt.Sprintf("after_%t_%d", after, lane), func(t *testing.T) {
+				t.Parallel()
+				for n := 1 + lane; !t.Failed(); n += 4 {
+					if !familyCrash(t, death{N: n, After: after}) {
+						if n <= 30 {
+							t.Errorf("the story has only %d transactions", n-1)
+						}
+						return
 					}
-					t.Logf("%d transactions", n-1)
-					return
 				}
-			}
-		})
+			})
+		}
 	}
 }
 
@@ -251,7 +253,7 @@ func familyCrash(t *testing.T, point death) bool {
 	eng := f.Start(t)
 	defer f.attend(eng)()
 	f.finish(t, eng, point)
-	f.check(t, eng, point, 2, false)
+	f.check(t, eng, point, false)
 	f.Kill(t)
 	return died
 }
@@ -289,19 +291,20 @@ func (s *flaky) InTx(ctx context.Context, fn func(store.Tx) error) error {
 // rest.
 func TestSubagentFaults(t *testing.T) {
 	t.Parallel()
-	for name, what := range map[string]fate{"fails": aborts, "answer_lost": forgets} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			for n := int64(1); !t.Failed(); n++ {
-				if !familyFault(t, n, what) {
-					if n <= 25 {
-						t.Errorf("the story has only %d commits", n-1)
+	for lane := range int64(4) {
+		for name, what := range map[string]fate{"fails": aborts, "answer_lost": forgets} {
+			t.Run(fmt.Sprintf("%s_%d", name, lane), func(t *testing.T) {
+				t.Parallel()
+				for n := 1 + lane; !t.Failed(); n += 4 {
+					if !familyFault(t, n, what) {
+						if n <= 25 {
+							t.Errorf("the story has only %d commits", n-1)
+						}
+						return
 					}
-					t.Logf("%d commits", n-1)
-					return
 				}
-			}
-		})
+			})
+		}
 	}
 }
 
@@ -327,7 +330,7 @@ func familyFault(t *testing.T, at int64, what fate) bool {
 	defer f.attend(eng)()
 	f.finish(t, eng, at)
 	hit := bad.count.Load() >= at
-	f.check(t, eng, fmt.Sprintf("%v at commit %d", what, at), 2, what == aborts)
+	f.check(t, eng, fmt.Sprintf("%v at commit %d", what, at), what == aborts)
 	f.Kill(t)
 	return hit
 }

@@ -30,6 +30,7 @@ import (
 type slowStart struct {
 	store.Store
 	reached, open chan struct{}
+	fails         bool // nothing is started then: the store is away
 }
 
 // InTx waits before a commit that claims a handle.
@@ -52,6 +53,9 @@ func (s *slowStart) InTx(ctx context.Context, fn func(store.Tx) error) error {
 	}
 	close(s.reached)
 	<-s.open
+	if s.fails {
+		return perdure.Unavailable
+	}
 	return s.Store.InTx(ctx, fn)
 }
 
@@ -88,17 +92,20 @@ func lateBirth(t *testing.T, s enginetest.Setup) (*rig, *slowStart) {
 	return r, slow
 }
 
-// TestSubagentRefusedAfterItLeft: a call that left its turn before its subagent was refused has no child to end it.
+// TestSubagentRefusedAfterItLeft: a call that left its turn before its subagent could not be started has no child to end it.
 func TestSubagentRefusedAfterItLeft(t *testing.T) {
 	t.Parallel()
-	call := "{name: spawn_subagent, args: {name: one, task: piece one}}"
-	r, slow := lateBirth(t, enginetest.Setup{Agents: -1, Script: parentOf(call, childDoes("echo"))})
+	r, slow := lateBirth(t, enginetest.Setup{Script: parentOf(waitOne, childDoes("echo"))})
 	started := r.until(func(f perdure.Fact) bool { _, ok := f.(perdure.ToolStarted); return ok }).(perdure.ToolStarted)
 	if _, err := r.eng.DetachCall(r.ctx, perdure.CallKey{Session: r.id, Call: started.CallID}, "user"); err != nil {
 		t.Fatal(err)
 	}
+	slow.fails = true
 	close(slow.open)
 	r.rest()
+	if tasks, err := r.eng.Tasks(r.ctx, r.id); err != nil || len(tasks) != 1 || tasks[0].State != perdure.TaskFailed {
+		t.Errorf("got %+v, %v", tasks, err)
+	}
 }
 
 // TestSubagentCanceledBeforeItsBirth cancels a call that is a task by now, in front of the commit that would make its
@@ -218,11 +225,8 @@ func peek(seen chan tool.Env, letGo <-chan struct{}) tool.Tool {
 		})
 }
 
-// TestSubagentScope pins SA7 and BG22: a parent reaches its tasks and those of all below it, a subagent its own, and neither
-// those of its parent nor of its siblings.
-func TestSubagentScope(t *testing.T) {
-	t.Parallel()
-	script := `
+// scopeScript is a root with two subagents, of which the first has one of its own. All of them look around.
+const scopeScript = `
 rules:
   - when: {user_contains: lower, not_called: peek}
     calls: [{name: peek, args: {}}]
@@ -237,93 +241,117 @@ rules:
       - {name: peek, args: {}}
 steps: [{text: done, repeat: true}]
 `
-	m, err := scripted.Parse("law", []byte(script))
+
+// lookers starts the four agents and returns what each of them reaches, by its title. The root has none.
+func lookers(ctx context.Context, t *testing.T, letGo <-chan struct{}) (eng engine.Engine, envs map[string]tool.Env) {
+	t.Helper()
+	m, err := scripted.Parse("law", []byte(scopeScript))
 	if err != nil {
 		t.Fatal(err)
 	}
-	seen, letGo := make(chan tool.Env), make(chan struct{})
+	seen := make(chan tool.Env)
 	tools := tool.NewRegistry(append(append(background.Tools(background.Config{}), subagent.Tools()...), peek(seen, letGo))...)
-	st := memory.New(memory.Config{})
-	eng, err := local.Open(t.Context(), local.Config{Store: st, Model: m, Tools: tools, Drain: -1})
+	own, err := local.Open(ctx, local.Config{Store: memory.New(memory.Config{}), Model: m, Tools: tools, Drain: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	runs, stop := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan error, 1) // one result
-	go func() { ended <- eng.Run(ctx) }()
-	defer func() { stop(); <-ended }()
-	s, err := eng.NewSession(ctx, perdure.Agent{})
+	go func() { ended <- own.Run(runs) }()
+	t.Cleanup(func() { stop(); <-ended })
+	s, err := own.NewSession(ctx, perdure.Agent{})
 	if err == nil {
-		err = eng.Send(ctx, s.ID, perdure.Text("go"))
+		err = own.Send(ctx, s.ID, perdure.Text("go"))
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	envs := map[string]tool.Env{}
+	envs = map[string]tool.Env{}
 	for range 4 {
-		env := <-seen
-		row, err := eng.Session(ctx, env.Call.Session)
-		if err != nil {
-			t.Fatal(err)
+		select {
+		case env := <-seen:
+			row, err := own.Session(ctx, env.Call.Session)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if row.ID == s.ID {
+				row.Title = ""
+			}
+			envs[row.Title] = env
+		case <-ctx.Done():
+			t.Fatal("not all of them looked around")
 		}
-		envs[row.Title] = env
 	}
+	return own, envs
+}
+
+// reaches checks that a session reaches a task by all its ports, and not reaches, that none of them knows it.
+func reaches(ctx context.Context, env tool.Env, id string, want bool) error {
+	_, err := env.Tasks.Task(ctx, id)
+	_, logErr := env.Tasks.Log(ctx, id, 0, 10)
+	_, waitErr := env.Tasks.Wait(ctx, tool.Wait{IDs: []string{id}, For: time.Millisecond})
+	if want {
+		return errors.Join(err, logErr, waitErr)
+	}
+	_, _, stopErr := env.Tasks.Cancel(ctx, id, "mine")
+	_, sendErr := env.Mail.Send(ctx, id, perdure.TaskMessage{Text: "mine"})
+	for i, err := range []error{err, logErr, waitErr, stopErr, sendErr} {
+		if !errors.Is(err, perdure.NotFound) {
+			return fmt.Errorf("port %d answers %w", i, err)
+		}
+	}
+	return nil
+}
+
+// TestSubagentScope pins SA7 and BG22: a parent reaches its tasks and those of all below it, a subagent its own, and neither
+// those of its parent nor of its siblings.
+func TestSubagentScope(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	letGo := make(chan struct{})
+	eng, envs := lookers(ctx, t, letGo)
 	records := map[string]perdure.Task{}
-	var all []perdure.Task
 	for _, title := range []string{"", "mid"} {
 		tasks, err := eng.Tasks(ctx, envs[title].Call.Session)
 		if err != nil {
 			t.Fatal(err)
 		}
-		all = append(all, tasks...)
+		for _, task := range tasks {
+			records[task.DisplayName] = task
+		}
 	}
-	for _, task := range all {
-		records[task.DisplayName] = task
-	}
-	for who, reach := range map[string][]string{"": {"low", "mid", "next"}, "mid": {"low"}, "next": {}, "low": {}} {
+	for who, below := range map[string][]string{"": {"low", "mid", "next"}, "mid": {"low"}, "next": {}, "low": {}} {
 		tasks, err := envs[who].Tasks.List(ctx)
 		names := []string{}
 		for _, task := range tasks {
 			names = append(names, task.DisplayName)
 		}
-		slices.Sort(names)
-		if err != nil || !slices.Equal(names, reach) {
-			t.Errorf("%q lists %v, %v; want %v", who, names, err, reach)
+		if slices.Sort(names); err != nil || !slices.Equal(names, below) {
+			t.Errorf("%q lists %v, %v; want %v", who, names, err, below)
 		}
 		for name, record := range records {
 			for _, id := range []string{string(record.ID), string(record.Run)} {
-				got, err := envs[who].Tasks.Task(ctx, id)
-				_, logErr := envs[who].Tasks.Log(ctx, id, 0, 10)
-				_, waitErr := envs[who].Tasks.Wait(ctx, tool.Wait{IDs: []string{id}, For: time.Millisecond})
-				if slices.Contains(reach, name) {
-					if got.ID != record.ID || errors.Join(err, logErr, waitErr) != nil {
-						t.Errorf("%q reaches %q as %+v: %v, %v, %v", who, name, got, err, logErr, waitErr)
-					}
-					continue
-				}
-				_, _, stopErr := envs[who].Tasks.Cancel(ctx, id, "mine")
-				_, sendErr := envs[who].Mail.Send(ctx, id, perdure.TaskMessage{Text: "mine"})
-				for _, err := range []error{err, logErr, waitErr, stopErr, sendErr} {
-					if !errors.Is(err, perdure.NotFound) {
-						t.Errorf("%q reaches %q: %v", who, name, err)
-					}
+				if err := reaches(ctx, envs[who], id, slices.Contains(below, name)); err != nil {
+					t.Errorf("%q and %q: %v", who, name, err)
 				}
 			}
 		}
 	}
+	root, low := envs[""], string(records["low"].ID)
 	waited := make(chan []perdure.Task, 1) // one result
 	go func() {
-		tasks, _ := envs[""].Tasks.Wait(ctx, tool.Wait{IDs: []string{string(records["low"].ID)}, For: time.Minute})
+		tasks, _ := root.Tasks.Wait(ctx, tool.Wait{IDs: []string{low}, For: time.Minute})
 		waited <- tasks
 	}()
-	if _, task, err := envs[""].Tasks.Cancel(ctx, string(records["low"].ID), "enough"); err != nil || task.State != perdure.TaskCanceled {
+	if _, task, err := root.Tasks.Cancel(ctx, low, "enough"); err != nil || task.State != perdure.TaskCanceled {
 		t.Errorf("got %+v, %v", task, err)
 	}
 	if tasks := <-waited; len(tasks) != 1 || tasks[0].State != perdure.TaskCanceled {
 		t.Errorf("the wait returned %+v", tasks)
 	}
 	close(letGo)
-	if err := eng.WaitIdle(ctx, s.ID); err != nil {
+	if err := eng.WaitIdle(ctx, root.Call.Session); err != nil {
 		t.Error(err)
 	}
 }

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
+	"strings"
 	"sync"
+	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
@@ -25,13 +28,51 @@ const (
 // Opening says which engine a command needs.
 type Opening struct {
 	Access     Access
-	Dir        string   // the data directory
-	Server     string   // asked instead of the data directory; empty: whoever holds that, or nobody
-	AllowShell bool     // bash must be there: an error says why it cannot
-	Serve      bool     // for others, until it is stopped: what cannot be done here fails, and calls have longer to settle
-	Ask, Deny  []string // tools whose calls a person is asked about, and those that never run; a denial comes first (AP1)
-	AskModels  bool     // turns go on; false: the models are not asked, whatever runs is only brought to its end
+	Dir        string    // the data directory
+	Server     string    // asked instead of the data directory; empty: whoever holds that, or nobody
+	AllowShell bool      // bash must be there: an error says why it cannot
+	Serve      bool      // for others, until it is stopped: what cannot be done here fails, and calls have longer to settle
+	Ask, Deny  []string  // tools whose calls a person is asked about, and those that never run; a denial comes first (AP1)
+	Retention  Retention // of tasks that have ended; 0: none are forgotten here
+	AskModels  bool      // turns go on; false: the models are not asked, whatever runs is only brought to its end
 	Log        *slog.Logger
+}
+
+// Retention is how long a task is kept that has ended and came home (TK16). The zero value: nothing is forgotten by this
+// command.
+type Retention time.Duration
+
+// defaultRetention is what no word means, and one that says nothing.
+const defaultRetention = Retention(30 * 24 * time.Hour)
+
+// parseRetention reads a duration as of Go, or a number of days as in 30d; 0 is for ever. What cannot be read or is negative
+// is the default, with a warning for people: to forget too much cannot be undone.
+func parseRetention(text string) (keep Retention, warning string) {
+	if text == "" {
+		return defaultRetention, ""
+	}
+	var d time.Duration
+	var err error
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		var n uint64
+		n, err = strconv.ParseUint(days, 10, 16)
+		d = time.Duration(n) * 24 * time.Hour
+	} else {
+		d, err = time.ParseDuration(text)
+	}
+	if err != nil || d < 0 {
+		return defaultRetention, fmt.Sprintf("the retention %q is no duration such as 30d or 720h, nor 0 for ever: ended tasks are kept for 30 days", text)
+	}
+	return Retention(d), ""
+}
+
+// retention is parseRetention, with the warning said.
+func (a *app) retention(text string) Retention {
+	keep, warning := parseRetention(text)
+	if warning != "" {
+		a.say("%s %s", a.paint.talk.in(dim, "note:"), warning)
+	}
+	return keep
 }
 
 // Engine is an engine that was opened for one command.

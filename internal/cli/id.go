@@ -104,6 +104,11 @@ func (a *app) session(ctx context.Context, eng engine.Engine, typed string) (eng
 		return engine.Session{}, fmt.Errorf("list sessions: %w", err)
 	}
 	if typed == lastSession {
+		for _, s := range all {
+			if s.Parent == "" { // people speak with whoever has subagents
+				return s, nil
+			}
+		}
 		if len(all) == 0 {
 			return engine.Session{}, &fault{err: perdure.NotFound, what: "there is no session yet", todo: program + " run --model scripted:FILE PROMPT begins one"}
 		}

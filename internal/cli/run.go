@@ -31,6 +31,7 @@ type runCommand struct {
 	Ask          []string      `help:"Ask a person before each call of this tool, as long as this run lasts: perdure approve answers. Can be given several times." placeholder:"TOOL"`
 	Deny         []string      `help:"Let no call of this tool run, as long as this run lasts. Can be given several times." placeholder:"TOOL"`
 	SoftBudget   time.Duration `name:"soft-budget" help:"In a new session, how long a call may keep its turn waiting before it goes on in the background, for instance 30s; a negative one means for ever. Default: 10m." placeholder:"DURATION"`
+	Retention    string        `help:"How long a task is kept that has ended, for instance 30d or 720h; 0 means for ever. Default: 30d." placeholder:"DURATION" env:"PERDURE_TASKS_RETENTION"`
 	Instructions string        `help:"The system prompt of a new session." placeholder:"TEXT"`
 	Session      string        `help:"Go on with this session." placeholder:"ID" xor:"session"`
 	Last         bool          `help:"Go on with the session that was started last." xor:"session"`
@@ -53,7 +54,7 @@ func (c *runCommand) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	return a.with(ctx, Opening{Access: Writing, AllowShell: c.AllowShell, Ask: c.Ask, Deny: c.Deny, AskModels: !c.Bg}, func(eng Engine) error {
+	return a.with(ctx, Opening{Access: Writing, AllowShell: c.AllowShell, Ask: c.Ask, Deny: c.Deny, Retention: a.retention(c.Retention), AskModels: !c.Bg}, func(eng Engine) error {
 		if c.Session != "" {
 			return c.goOn(ctx, a, eng, talks)
 		}

@@ -19,12 +19,25 @@ type spawnOrder struct {
 	task  perdure.Task // without what only the store knows
 
 	permissions []perdure.Permission // a person is asked first (AP2)
+	beside      bool                 // the call itself became a task, which has the ids that the run would have
 }
 
 // spawn starts a background run of a tool, or queues it: the record, its claim and its event are one
 // commit. The ids are derived, so that the same call spawns once, however often it runs (TK1, BG4).
 // Nothing is read between the commit and the run.
 func (e *Effects) spawn(ctx context.Context, o spawnOrder) (tool.Spawned, error) {
+	spawned, err := e.spawnAs(ctx, o)
+	if errors.Is(err, errOwnTask) {
+		o.beside = true
+		return e.spawnAs(ctx, o)
+	}
+	return spawned, err
+}
+
+// errOwnTask says that the derived ids are those of the task that the call itself became when it left its turn.
+var errOwnTask = fmt.Errorf("%w: the call is a task of these ids", perdure.Conflict)
+
+func (e *Effects) spawnAs(ctx context.Context, o spawnOrder) (tool.Spawned, error) {
 	row, err := e.sessionRow(ctx, o.owner.session)
 	if err != nil {
 		return tool.Spawned{}, fmt.Errorf("spawn %s: %w", o.task.Tool, err)
@@ -122,14 +135,21 @@ func (e *Effects) readBack(ctx context.Context, read func(store.Reader) error) e
 // named gives the task its derived ids.
 func (o spawnOrder) named(secret perdure.Secret) perdure.Task {
 	t := o.task
-	t.ID = perdure.DeriveID[perdure.TaskID](secret, o.at, string(t.Session), string(t.Call))
-	t.Run = perdure.DeriveID[perdure.RunID](secret, o.at, string(t.Session), string(t.Call))
+	parts := []string{string(t.Session), string(t.Call)}
+	if o.beside {
+		parts = append(parts, "spawned")
+	}
+	t.ID = perdure.DeriveID[perdure.TaskID](secret, o.at, parts...)
+	t.Run = perdure.DeriveID[perdure.RunID](secret, o.at, parts...)
 	return t
 }
 
 // spawnIn adds the task where there is a place, or queues it where the policy allows (BG16, BG17).
 func (e *Effects) spawnIn(tx store.Tx, task perdure.Task, permissions []perdure.Permission) (tool.Spawned, perdure.Call, error) {
 	if stored, err := tx.Task(task.Session, task.ID); err == nil {
+		if stored.FromCall() {
+			return tool.Spawned{}, perdure.Call{}, errOwnTask
+		}
 		return tool.Spawned{Task: stored}, perdure.Call{}, nil // a replay
 	}
 	if len(permissions) > 0 {

@@ -2,8 +2,10 @@ package effect
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -201,4 +203,178 @@ func firstQueued(r store.Reader, session perdure.SessionID, passed map[perdure.T
 		}
 	}
 	return perdure.Task{}, nil
+}
+
+// leftovers is where the notes of pruned tasks stand until what they left outside their rows is gone, too: files of no
+// session, so that nobody is shown them. A note is written in the commit that removes the rows, so a crash after it leaves
+// nothing that would not be found (TK16).
+const leftovers perdure.SessionID = "pruned_tasks"
+
+// errOthers says that other tasks would go than those whose sessions were locked.
+var errOthers = errors.New("other tasks are to be pruned")
+
+// PruneTasks forgets up to limit tasks that ended longer than age ago, in one commit: their rows and messages, with an event
+// in the journal of each of their sessions. It says how many. What they left elsewhere is CleanPruned's to remove (TK16).
+func (e *Effects) PruneTasks(ctx context.Context, age time.Duration, limit int) (int, error) {
+	some, err := e.anyOlder(ctx, age)
+	var before time.Time
+	var going, found []perdure.Task // as seen before, and in the last transaction
+	for some && err == nil {
+		err = e.cfg.Store.InTx(ctx, func(tx store.Tx) (err error) {
+			if len(going) == 0 {
+				before = tx.Now().Add(-age)
+			}
+			found, err = forget(tx, going, before, limit)
+			return err
+		})
+		if !errors.Is(err, errOthers) {
+			break
+		}
+		going, err = found, ctx.Err() // once more, with their sessions locked first
+	}
+	for _, task := range going { // also after an error: its commit may be there
+		e.cfg.Wake(task.Session)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("prune tasks: %w", err)
+	}
+	return len(going), nil
+}
+
+// anyOlder reports whether the task that was created first, of those that have ended, is old enough. Where it is not, nothing
+// is written; what came from elsewhere, with moments of its own, then waits for those that were created here.
+func (e *Effects) anyOlder(ctx context.Context, age time.Duration) (older bool, err error) {
+	ended := store.TaskFilter{States: []perdure.TaskState{perdure.TaskSucceeded, perdure.TaskFailed, perdure.TaskCanceled}, Limit: 1}
+	err = e.cfg.Store.View(ctx, func(r store.Reader) error {
+		oldest, err := r.Tasks(ended)
+		older = len(oldest) > 0 && oldest[0].CreatedAt.Before(r.Now().Add(-age))
+		return err
+	})
+	return older, err
+}
+
+// forget removes tasks that were found before, so that their sessions are locked first, by appending. errOthers: those that
+// were found now would go, and nothing is to be committed.
+func forget(tx store.Tx, going []perdure.Task, before time.Time, limit int) (found []perdure.Task, err error) {
+	ofSession := map[perdure.SessionID][]perdure.TaskID{}
+	for _, task := range going {
+		ofSession[task.Session] = append(ofSession[task.Session], task.ID)
+	}
+	for _, id := range slices.Sorted(maps.Keys(ofSession)) {
+		events := []perdure.Event{{Session: id, Actor: byRuntime, Fact: perdure.TaskPruned{TaskIDs: ofSession[id]}}}
+		stamp(events, tx.Now())
+		if err := tx.Append(id, events); err != nil {
+			return nil, err
+		}
+	}
+	if found, err = tx.PruneTasks(before, limit); err != nil {
+		return nil, err
+	}
+	if !slices.EqualFunc(going, found, func(a, b perdure.Task) bool { return a.ID == b.ID }) {
+		return found, errOthers
+	}
+	for _, task := range found {
+		if err := noteLeftovers(tx, task); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+// noteLeftovers writes down what is needed to find what a task left.
+func noteLeftovers(tx store.Tx, t perdure.Task) error {
+	body, err := json.Marshal(perdure.Task{
+		ID: t.ID, Run: t.Run, Session: t.Session, Turn: t.Turn, Call: t.Call, Origin: t.Origin, Tool: t.Tool, Class: t.Class,
+		Attempt: t.Attempt, Executions: t.Executions,
+	})
+	if err != nil {
+		return err
+	}
+	_, err = tx.PutFile(leftovers, store.File{Path: "/" + string(t.ID), Content: body, Encoding: store.EncodingText})
+	return err
+}
+
+// CleanPruned removes what pruned tasks left outside their rows: their artifacts, and what their tools keep. What cannot be
+// removed now is logged, and tried again with the next call, in this life or another.
+func (e *Effects) CleanPruned(ctx context.Context) error {
+	var notes []store.File
+	err := e.cfg.Store.View(ctx, func(r store.Reader) (err error) {
+		notes, err = r.Files(leftovers, "/", false)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("list what pruned tasks left: %w", err)
+	}
+	for _, note := range notes {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		err := e.cleanTask(ctx, note.Path)
+		if store.Broken(err) {
+			return err
+		}
+		if err != nil {
+			e.cfg.Log.Warn("what a pruned task left was not removed", "task", note.Path[1:], "error", tool.Chain(err))
+		}
+	}
+	return nil
+}
+
+// cleanTask removes what one pruned task left, and the note of it last.
+func (e *Effects) cleanTask(ctx context.Context, path string) error {
+	var task perdure.Task
+	var row perdure.Call
+	err := e.cfg.Store.View(ctx, func(r store.Reader) error {
+		note, err := r.File(leftovers, path)
+		if err == nil {
+			err = perdure.DecodeJSON(note.Content, &task)
+		}
+		if err == nil {
+			row, err = r.Call(task.LedgerKey()) // it outlives the task (LG16)
+		}
+		if errors.Is(err, perdure.NotFound) {
+			return nil // another worker was faster, or nothing was ever claimed
+		}
+		return err
+	})
+	if err != nil || task.ID == "" {
+		return err
+	}
+	err = e.guarded("clean up after "+task.Tool, func() error {
+		return errors.Join(e.removeArtifacts(ctx, task), e.cleanCall(ctx, task, row))
+	})
+	if err != nil {
+		return err
+	}
+	return e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+		_, err := tx.RemoveFile(leftovers, path)
+		return err
+	})
+}
+
+// removeArtifacts removes the folder of a run. What is no background run has none.
+func (e *Effects) removeArtifacts(ctx context.Context, task perdure.Task) error {
+	if task.Run == "" {
+		return nil
+	}
+	_, files := e.cfg.Files(task.Session)
+	if files == nil {
+		return fmt.Errorf("remove %s: %w: no file store", task.ArtifactDir(), perdure.Unavailable)
+	}
+	_, err := files.Remove(ctx, task.ArtifactDir(), true)
+	return err
+}
+
+// cleanCall lets the task's tool remove what it keeps of the call. One that is not registered any more keeps it.
+func (e *Effects) cleanCall(ctx context.Context, task perdure.Task, row perdure.Call) error {
+	target, _ := e.cfg.Tools.Get(task.Tool)
+	cleaner, ok := target.(tool.Cleaner)
+	if !ok {
+		return nil
+	}
+	key := task.LedgerKey()
+	return cleaner.Clean(ctx, tool.Call{
+		Session: task.Session, Turn: task.Turn, ID: key.Call, Task: task.ID, Attempt: task.Attempt,
+		Execution: max(task.Executions, row.Executions), Tool: task.Tool, Key: key.IdempotencyKey(), Class: task.Class,
+	})
 }

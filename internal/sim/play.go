@@ -29,6 +29,9 @@ const enough = 12
 // judging is after how many steps all of the journals are judged. Rows are compared with them after each commit.
 const judging = 8
 
+// endless is how often the gate lets something through before a program is taken for one that never ends.
+const endless = 20_000
+
 // resting bounds the virtual time in which everything must come to rest once nobody asks for anything more (I4).
 const resting = 20 * time.Minute
 
@@ -45,8 +48,11 @@ func (s *Stage) Play(p Program) Outcome {
 	if err := player.begin(); err != nil {
 		w.wrong("", "", err.Error())
 	}
-	for player.phase != ended && len(w.broken) < enough {
+	for player.phase != ended && len(w.broken) < enough && player.passes < endless {
 		player.round()
+	}
+	if player.passes >= endless {
+		w.wrong("I4", "", fmt.Sprintf("it goes round in circles: %d passes through the gate", player.passes))
 	}
 	player.leave()
 	w.look()
@@ -74,8 +80,10 @@ type player struct {
 	phase   phase
 	next    int       // step of the program
 	due     time.Time // when it is due
+	passes  int       // through the gate
 	leaving *life     // was told to stop
 	deeds   []deed    // of clients that take turns
+	again   time.Time // when a client that was refused may ask once more
 	limit   time.Time // of the phase
 }
 
@@ -100,7 +108,7 @@ func (p *player) settled() bool {
 		if w.views[id].fold.Seq > 0 {
 			continue
 		}
-		if p.quiet() {
+		if p.quiet() && p.mayAsk() {
 			w.ask(deed{name: "new " + string(id), do: func(ctx context.Context, eng engine.Engine) ([]chaos.Told, error) {
 				_, err := eng.NewSessionAs(ctx, id, perdure.Agent{ClientTools: true, SerialCalls: w.program.Settings.Serial})
 				return nil, err
@@ -108,6 +116,19 @@ func (p *player) settled() bool {
 		}
 		return false
 	}
+	return true
+}
+
+// asksAgain is the virtual time between two tries of a client: an engine may refuse it, and needs time to end.
+const asksAgain = 10 * time.Millisecond
+
+// mayAsk reports whether a client may try now, and has it wait before the next time.
+func (p *player) mayAsk() bool {
+	now := time.Now()
+	if now.Before(p.again) {
+		return false
+	}
+	p.again = now.Add(asksAgain)
 	return true
 }
 
@@ -222,6 +243,7 @@ func (p *player) take(s Step) {
 // let lets an item through, with what the program says of it.
 func (p *player) let(it *item) {
 	w := p.w
+	p.passes++
 	var ps pass
 	if it.sort == commit && it.moves {
 		if it.until.IsZero() {
@@ -280,8 +302,11 @@ func (p *player) sleep() {
 // nap is how long there is nothing to do but wait.
 func (p *player) nap() time.Duration {
 	d := time.Minute
-	if p.phase == stepping && p.next < len(p.w.program.Steps) {
-		d = time.Until(p.due)
+	if left := time.Until(p.due); left > 0 && p.phase == stepping && p.next < len(p.w.program.Steps) {
+		d = left
+	}
+	if left := time.Until(p.again); left > 0 {
+		d = min(d, left)
 	}
 	for _, it := range p.w.gate.list() {
 		d = min(d, time.Until(it.until))

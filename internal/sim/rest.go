@@ -116,6 +116,9 @@ func (p *player) answer() bool {
 				continue
 			}
 			if d, ok := w.deedOf(id, Step{N: 3000 + n, Op: op, Pick: 0}); ok {
+				if !p.mayAsk() {
+					return false
+				}
 				w.note("%s", d.name)
 				w.ask(d)
 				return true

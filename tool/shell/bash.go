@@ -40,6 +40,7 @@ type Bash struct {
 var (
 	_ tool.Background = (*Bash)(nil)
 	_ tool.Survivor   = (*Bash)(nil)
+	_ tool.Cleaner    = (*Bash)(nil)
 )
 
 // arguments are what the model may say.

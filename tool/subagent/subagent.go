@@ -79,12 +79,12 @@ func spawn(ctx context.Context, in spawnArgs, env tool.Env) (tool.Result, error)
 	if env.Agents == nil {
 		return tool.Missing("Subagent spawn store", spawnName+" requires an engine."), nil
 	}
-	if env.DryRun { // AP13
-		return tool.Success("[dry-run] Would start the subagent '" + in.Name + "'."), nil
-	}
 	name := oneLine(in.Name)
 	if name == "" {
 		return tool.Error("No subagent was started: name has nothing that can be shown. Give it a short name."), nil
+	}
+	if env.DryRun { // AP13
+		return tool.Success("[dry-run] Would start the subagent '" + name + "'."), nil
 	}
 	if string(in.Schema) == "null" { // what models write for an argument that they leave out
 		in.Schema = nil

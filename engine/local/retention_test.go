@@ -1,0 +1,402 @@
+package local_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine"
+	"github.com/perdure/perdure/engine/local"
+	"github.com/perdure/perdure/internal/enginerig"
+	"github.com/perdure/perdure/internal/sessionfile"
+	"github.com/perdure/perdure/model/scripted"
+	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/store/memory"
+	"github.com/perdure/perdure/tool"
+	"github.com/perdure/perdure/tool/background"
+)
+
+// manyStates spawns a run that comes to each state.
+const manyStates = `
+rules:
+  - when: {last_role: user}
+    calls:
+      - {name: spawn_background, args: {tool: good, args: {}}}
+      - {name: spawn_background, args: {tool: bad, args: {}}}
+      - {name: spawn_background, args: {tool: victim, args: {}}}
+      - {name: spawn_background, args: {tool: runs, args: {}}}
+      - {name: spawn_background, args: {tool: asks, args: {}}}
+      - {name: spawn_background, args: {tool: blind, args: {}}}
+      - {name: spawn_background, args: {tool: late, args: {}}}
+steps: [{text: it goes on, repeat: true}]
+`
+
+// plain is a tool of a background run that answers as it likes.
+type plain struct {
+	name string
+	do   func(context.Context, tool.Env) tool.Result
+}
+
+func (p plain) Spec() tool.Spec {
+	return tool.Spec{Name: p.name, Description: "x", Class: perdure.AtMostOnce, Deadline: 100_000 * time.Hour}
+}
+
+func (p plain) Run(ctx context.Context, _ tool.Call, env tool.Env) tool.Result { return p.do(ctx, env) }
+
+func (p plain) RunBackground(ctx context.Context, _ tool.Call, env tool.Env, _ tool.Sink) tool.Result {
+	return p.do(ctx, env)
+}
+
+// archive is an engine whose clock a test turns: by months, in a bubble.
+type archive struct {
+	*testing.T
+	eng *local.Engine
+	id  perdure.SessionID
+	end func()
+}
+
+// openArchive runs an engine over cfg.Store whose worker beats once an hour.
+func openArchive(t *testing.T, script string, cfg local.Config, tools ...tool.Tool) *archive {
+	t.Helper()
+	m, err := scripted.Parse("law", []byte(script))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Model, cfg.Tools = m, tool.NewRegistry(append(tools, background.Tools(background.Config{})...)...)
+	cfg.Beat, cfg.Lease, cfg.Drain, cfg.PerSession = time.Hour, 4*time.Hour, -1, 50
+	eng, err := local.Open(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	var group sync.WaitGroup
+	group.Go(func() {
+		if err := eng.Run(ctx); err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	a := &archive{T: t, eng: eng, end: sync.OnceFunc(func() { stop(); group.Wait() })}
+	t.Cleanup(a.end)
+	return a
+}
+
+func (a *archive) begin() {
+	a.Helper()
+	s, err := a.eng.NewSession(a.Context(), perdure.Agent{})
+	if err != nil {
+		a.Fatal(err)
+	}
+	a.id = s.ID
+}
+
+func (a *archive) say(text string) {
+	a.Helper()
+	if err := a.eng.Send(a.Context(), a.id, perdure.Text(text)); err != nil {
+		a.Fatal(err)
+	}
+	synctest.Wait()
+}
+
+// pass lets time go by.
+func (a *archive) pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+// tasks are the rows of the session, as the fold of its journal has them, too (PR2).
+func (a *archive) tasks() []perdure.Task {
+	a.Helper()
+	tasks, err := a.eng.Tasks(a.Context(), a.id)
+	if err != nil {
+		a.Fatal(err)
+	}
+	folded := perdure.NewSession(a.id)
+	for _, e := range a.events() {
+		if err := folded.Apply(e); err != nil {
+			a.Fatal(err)
+		}
+	}
+	if len(folded.Tasks) != len(tasks) {
+		a.Errorf("the journal has %d tasks, the store %d", len(folded.Tasks), len(tasks))
+	}
+	for _, task := range tasks {
+		if got := folded.Tasks[task.ID]; got.State != task.State || got.Delivered != task.Delivered {
+			a.Errorf("%s of %s is %s, %s in the journal, and %s, %s in the store", task.ID, task.Tool, got.State, got.Delivered, task.State, task.Delivered)
+		}
+	}
+	return tasks
+}
+
+func (a *archive) events() []perdure.Event {
+	a.Helper()
+	events, err := a.eng.Events(a.Context(), a.id, 0, 0)
+	if err != nil {
+		a.Fatal(err)
+	}
+	return events
+}
+
+// kept are the tools of the tasks that were spawned before a moment, or after it.
+func (a *archive) kept(second time.Time) (former, latter []string) {
+	a.Helper()
+	for _, task := range a.tasks() {
+		if task.CreatedAt.Before(second) {
+			former = append(former, task.Tool)
+		} else {
+			latter = append(latter, task.Tool)
+		}
+	}
+	slices.Sort(former)
+	slices.Sort(latter)
+	return former, latter
+}
+
+// want compares what is kept of both batches.
+func (a *archive) want(when string, second time.Time, former, latter []string) {
+	a.Helper()
+	gotFormer, gotLatter := a.kept(second)
+	if diff := cmp.Diff(gotFormer, former); diff != "" {
+		a.Errorf("%s, of the first batch (-got +want):\n%s", when, diff)
+	}
+	if diff := cmp.Diff(gotLatter, latter); diff != "" {
+		a.Errorf("%s, of the second batch (-got +want):\n%s", when, diff)
+	}
+}
+
+// TestRetentionPerState lets a run end in each state, twice, the second time twenty days after the first, and months go by: what
+// ended 30 days ago and came home is forgotten, by the rows and by the journal, and all else stays (TK16).
+func TestRetentionPerState(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{}) // one word for each late run
+		a := openArchive(t, manyStates, local.Config{Store: memory.New(memory.Config{}), PruneBatch: 2}, ofStates(release)...)
+		a.begin()
+		all := []string{"asks", "bad", "blind", "good", "late", "runs", "victim"}
+		stay := []string{"asks", "blind", "late", "runs"}
+
+		a.batch(release)
+		a.pass(20*24*time.Hour + 30*time.Minute)
+		second := time.Now()
+		a.batch(release)
+		a.want("on both sides of nothing", second, all, all)
+		wantStates(a)
+		a.pass(10*24*time.Hour - 2*time.Hour)
+		a.want("right before 30 days", second, all, all)
+
+		quiet := len(a.events())
+		a.pass(3 * time.Hour)
+		a.want("after 30 days", second, stay, all)
+		for _, e := range a.events()[quiet:] {
+			if _, ok := e.Fact.(perdure.TaskPruned); !ok {
+				t.Errorf("retention was followed by %s", e.Type())
+			}
+		}
+		if n := len(a.events()) - quiet; n != 2 { // three tasks, two at a time
+			t.Errorf("three tasks were forgotten in %d commits", n)
+		}
+
+		ready, err := a.eng.DrainReady(t.Context(), a.id)
+		if err != nil || len(ready) != 2 {
+			t.Fatalf("%d were ready, %v", len(ready), err)
+		}
+		for _, task := range a.tasks() {
+			if task.State == perdure.TaskUnknown && task.CreatedAt.Before(second) {
+				if err := a.eng.ResolveTask(t.Context(), task.ID, engine.Word{Answer: perdure.DidNotHappen, By: "operator"}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		a.pass(2 * time.Hour)
+		a.want("when one was drained and one resolved", second, []string{"asks", "runs"}, all) // it had ended long ago
+
+		a.pass(20 * 24 * time.Hour)
+		a.want("after 50 days", second, []string{"asks", "runs"}, []string{"asks", "blind", "runs"})
+		a.pass(400 * 24 * time.Hour)
+		a.want("a year later", second, []string{"asks", "runs"}, []string{"asks", "blind", "runs"})
+	})
+}
+
+// ofStates are the tools of manyStates, of which late ends when it is told to.
+func ofStates(release <-chan struct{}) []tool.Tool {
+	hangs := func(ctx context.Context, _ tool.Env) tool.Result {
+		<-ctx.Done()
+		return tool.Result{Kind: tool.KindToolError, Text: "ended", ErrorAs: perdure.ErrorCanceled}
+	}
+	return []tool.Tool{
+		plain{"good", func(context.Context, tool.Env) tool.Result { return tool.Success("done") }},
+		plain{"bad", func(context.Context, tool.Env) tool.Result { return tool.Error("no") }},
+		plain{"victim", hangs}, plain{"runs", hangs},
+		plain{"asks", func(ctx context.Context, env tool.Env) tool.Result {
+			_, err := env.Dialog.Ask(ctx, tool.Question{Prompt: "which?"})
+			return tool.Internal(err)
+		}},
+		plain{"blind", func(context.Context, tool.Env) tool.Result {
+			return tool.Result{Kind: tool.KindInternal, Err: errors.New("cut"), ErrorAs: perdure.ErrorUnknown}
+		}},
+		plain{"late", func(context.Context, tool.Env) tool.Result { <-release; return tool.Success("at last") }},
+	}
+}
+
+// batch lets a run come to each state: one is canceled, and the result of one is the host's to take.
+func (a *archive) batch(release chan<- struct{}) {
+	a.Helper()
+	a.say("go")
+	for _, task := range a.tasks() {
+		switch {
+		case !task.State.Live():
+		case task.Tool == "victim":
+			if _, err := a.eng.CancelTask(a.Context(), task.ID, "user", ""); err != nil {
+				a.Fatal(err)
+			}
+		case task.Tool == "late":
+			if _, err := a.eng.SetDelivery(a.Context(), task.ID, perdure.Manual, ""); err != nil {
+				a.Fatal(err)
+			}
+			release <- struct{}{}
+		}
+	}
+	a.pass(time.Minute)
+}
+
+// wantStates checks that the states are there that the test is about.
+func wantStates(a *archive) {
+	a.Helper()
+	states := map[perdure.TaskState]int{}
+	for _, task := range a.tasks() {
+		states[task.State]++
+	}
+	want := map[perdure.TaskState]int{
+		perdure.TaskSucceeded: 4, perdure.TaskFailed: 2, perdure.TaskCanceled: 2, perdure.TaskRunning: 2, perdure.TaskAwaitingInput: 2, perdure.TaskUnknown: 2,
+	}
+	if diff := cmp.Diff(states, want); diff != "" {
+		a.Fatalf("states (-got +want):\n%s", diff)
+	}
+}
+
+// TestRetentionForEver keeps what ended years ago.
+func TestRetentionForEver(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		good := plain{"bg_note", func(context.Context, tool.Env) tool.Result { return tool.Success("done") }}
+		a := openArchive(t, spawnOne, local.Config{Store: memory.New(memory.Config{}), Retention: -1}, good)
+		a.begin()
+		a.say("go")
+		a.pass(700 * 24 * time.Hour)
+		if n := len(a.tasks()); n != 1 {
+			t.Errorf("%d tasks are left of 1", n)
+		}
+	})
+}
+
+// sweeper is a tool that keeps something of its calls.
+type sweeper struct {
+	plain
+	clean func(tool.Call) error
+}
+
+func (s sweeper) Clean(_ context.Context, call tool.Call) error { return s.clean(call) }
+
+// brittle is the runtime's files of a session, and tells when one is to be removed.
+type brittle struct {
+	tool.Files
+	remove func(path string) error
+}
+
+func (b brittle) Remove(ctx context.Context, path string, recursive bool) (bool, error) {
+	if err := b.remove(path); err != nil {
+		return false, err
+	}
+	return b.Files.Remove(ctx, path, recursive)
+}
+
+// TestPrunedWithArtifacts forgets a run: its row first, then its files and what its tool keeps. A crash between them, and a tool
+// that cannot clean up, leave what the next start and the next pass remove (TK16).
+func TestPrunedWithArtifacts(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		st := memory.New(memory.Config{})
+		var steps []string
+		var ofTask perdure.Task
+		rows := func() string { // what is left of the rows
+			return fmt.Sprint("task ", err0(st, func(r store.Reader) error { _, err := r.Task("", ofTask.ID); return err }))
+		}
+		busy := true
+		keeps := sweeper{plain{"bg_note", func(context.Context, tool.Env) tool.Result { return tool.Success("done") }}, func(c tool.Call) error {
+			steps = append(steps, fmt.Sprintf("clean %t %d, %s", c.Task == ofTask.ID && c.ID == perdure.CallID(ofTask.Run) && c.Session == ofTask.Session, c.Execution, rows()))
+			if busy {
+				return errors.New("still in use")
+			}
+			return nil
+		}}
+		life := func(remove func(string) error) *archive {
+			var commits atomic.Int64
+			mortal := enginerig.NewMortal(st, &commits, death{})
+			files := func(id perdure.SessionID) (tool.Files, tool.Files) {
+				return sessionfile.New(mortal, id, false), brittle{sessionfile.New(mortal, id, true), func(path string) error {
+					steps = append(steps, fmt.Sprintf("remove %t, %s", path == ofTask.ArtifactDir(), rows()))
+					if remove == nil {
+						return nil
+					}
+					mortal.Die()
+					return remove(path)
+				}}
+			}
+			return openArchive(t, spawnOne, local.Config{Store: mortal, Files: files}, keeps)
+		}
+		a := life(func(string) error { return errors.New("the process is dead") })
+		a.begin()
+		a.say("go")
+		a.pass(time.Minute)
+		ofTask = a.tasks()[0]
+		dir := func() error {
+			return err0(st, func(r store.Reader) error { _, err := r.Files(ofTask.Session, ofTask.ArtifactDir(), false); return err })
+		}
+		if err := dir(); err != nil || ofTask.State != perdure.TaskSucceeded {
+			t.Fatalf("%s, %v", ofTask.State, err)
+		}
+		a.pass(31 * 24 * time.Hour)
+		if steps == nil || dir() != nil {
+			t.Fatalf("after the crash: %v, %v", steps, dir())
+		}
+		a.end()
+		steps = nil
+
+		b := life(nil)
+		b.id = a.id
+		synctest.Wait()
+		want := []string{"remove true, task not found", "clean true 1, task not found"}
+		if diff := cmp.Diff(steps, want); diff != "" || !errors.Is(dir(), perdure.NotFound) {
+			t.Errorf("at the next start (-got +want):\n%s%v", diff, dir())
+		}
+		busy = false
+		b.pass(90 * time.Minute)
+		if diff := cmp.Diff(steps, slices.Concat(want, want)); diff != "" {
+			t.Errorf("with the next pass (-got +want):\n%s", diff)
+		}
+		b.pass(24 * time.Hour)
+		if len(steps) != 4 {
+			t.Errorf("what is gone was removed again: %v", steps)
+		}
+		if tasks := b.tasks(); len(tasks) != 0 {
+			t.Errorf("%d tasks are left", len(tasks))
+		}
+	})
+}
+
+// err0 is the error of a look into a store, as a kind.
+func err0(st store.Store, look func(store.Reader) error) error {
+	err := st.View(context.Background(), look)
+	if errors.Is(err, perdure.NotFound) {
+		return perdure.NotFound
+	}
+	return err
+}
