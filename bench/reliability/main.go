@@ -2,7 +2,10 @@
 
 // Reliability runs every attack on Perdure that counts its trials, and writes down what came of it: RELIABILITY.md.
 //
-//	go run ./bench/reliability [-scale quick|full] [-seed N] [-only ROW,ROW] [-o FILE]
+//	go run ./bench/reliability [-scale quick|full] [-seed N] [-only ROW,ROW] [-keep FILE] [-o FILE]
+//
+// With -keep the results are kept in a file as well, and rows that are not run stand on the page as they are kept there:
+// so the rows of a page may run one at a time, each with its own date and commit.
 //
 // It may import the standard library only. The one thing to know: it judges nothing by itself. A row is a command that
 // fails when a promise was broken; the page says how many trials it had, and what that proves: no failure in n independent
@@ -38,6 +41,7 @@ type options struct {
 	scale string
 	seed  int64
 	only  []string
+	keep  string
 	out   string
 }
 
@@ -48,6 +52,7 @@ func parse(args []string, progress io.Writer) (options, error) {
 	flags.StringVar(&o.scale, "scale", "full", "quick: minutes, full: hours")
 	flags.Int64Var(&o.seed, "seed", 1, "of all that is random")
 	only := flags.String("only", "", "run these rows and no others, separated by commas")
+	flags.StringVar(&o.keep, "keep", "", "a file that keeps the results of rows between runs")
 	flags.StringVar(&o.out, "o", "RELIABILITY.md", "where the page is written")
 	if err := flags.Parse(args); err != nil {
 		return o, err
@@ -78,25 +83,30 @@ func run(ctx context.Context, args []string, progress io.Writer) error {
 		return err
 	}
 	defer os.RemoveAll(folder)
+	page, err := load(o.keep)
+	if err != nil {
+		return err
+	}
 	binary := filepath.Join(folder, "perdure")
 	if err := build(ctx, binary); err != nil {
 		return err
 	}
-	page := page{scale: o.scale, seed: o.seed, begun: time.Now().UTC(), machine: machine(ctx)}
+	where := machine(ctx)
 	for _, row := range rows(o, binary) {
-		if !wanted(o.only, row.id) {
+		if !wanted(o.only, row.ID) {
 			continue
 		}
-		fmt.Fprintf(progress, "%-8s %s\n", row.id, row.what)
-		result := row.carryOut(ctx)
-		fmt.Fprintf(progress, "         %s after %s\n", result.verdict(), result.took.Round(time.Second))
-		page.results = append(page.results, result)
+		fmt.Fprintf(progress, "%-8s %s\n", row.ID, row.What)
+		found := row.carryOut(ctx)
+		found.Where, found.Date, found.Seed = where, time.Now().UTC().Format(time.DateOnly), o.seed
+		fmt.Fprintf(progress, "         %s after %s\n", found.verdict(), found.Took.Round(time.Second))
 		if ctx.Err() != nil {
-			break
+			return ctx.Err() // a row that was cut off says nothing
 		}
-	}
-	if err := os.WriteFile(o.out, []byte(page.text()), 0o644); err != nil {
-		return err
+		page.add(found)
+		if err := page.save(o); err != nil {
+			return err
+		}
 	}
 	if n := page.failed(); n > 0 {
 		return fmt.Errorf("%d rows failed; %s says which", n, o.out)

@@ -3,11 +3,10 @@
 package main
 
 import (
-	"errors"
 	"io"
+	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
 func TestParse(t *testing.T) {
@@ -25,13 +24,13 @@ func TestParse(t *testing.T) {
 
 func TestCarryOut(t *testing.T) {
 	t.Parallel()
-	held := row{id: "a", args: []string{"sh", "-c", `printf -- '    a_test.go:12: 40 of 40 held\n{"kills":3}\nother\n'`}}.carryOut(t.Context())
-	if held.err != nil || held.verdict() != "held" || strings.Join(held.figures, "|") != `40 of 40 held|{"kills":3}` {
+	held := row{ID: "a", Args: []string{"sh", "-c", `printf -- '    a_test.go:12: 40 of 40 held\n{"kills":3}\nother\n'`}}.carryOut(t.Context())
+	if held.Failed != "" || held.verdict() != "held" || strings.Join(held.Figures, "|") != `40 of 40 held|{"kills":3}` {
 		t.Errorf("got %+v", held)
 	}
 	for name, script := range map[string]string{"it fails": "echo broken; exit 1", "it has no test": "echo 'ok  p  0.1s [no tests to run]'"} {
-		failed := row{id: "b", args: []string{"sh", "-c", script}}.carryOut(t.Context())
-		if failed.err == nil || failed.verdict() != "FAILED" || failed.tail == "" {
+		failed := row{ID: "b", Args: []string{"sh", "-c", script}}.carryOut(t.Context())
+		if failed.Failed == "" || failed.verdict() != "FAILED" || failed.Tail == "" {
 			t.Errorf("%s: got %+v", name, failed)
 		}
 	}
@@ -39,20 +38,29 @@ func TestCarryOut(t *testing.T) {
 
 func TestPage(t *testing.T) {
 	t.Parallel()
-	p := page{scale: "full", seed: 1, begun: time.Unix(0, 0), machine: "2 cores", results: []result{
-		{row: row{id: "R1", what: "kills", trial: "kills", n: 1000, args: []string{"/tmp/x/perdure", "chaos"}}, figures: []string{`{"kills":1000}`}},
-		{row: row{id: "R2", what: "points", args: []string{"go", "test"}, env: []string{"A=1"}}, err: errors.New("exit status 1"), tail: "it broke"},
+	o := options{keep: filepath.Join(t.TempDir(), "kept.json"), out: filepath.Join(t.TempDir(), "page.md")}
+	first := page{results: []result{
+		{Row: row{ID: "R1", What: "kills", Trial: "kills", N: 10, Args: []string{"/tmp/x/perdure", "chaos"}}},
+		{Row: row{ID: "R2", What: "points", Args: []string{"go", "test"}, Env: []string{"A=1"}}, Failed: "exit status 1", Tail: "it broke"},
 	}}
+	if err := first.save(o); err != nil {
+		t.Fatal(err)
+	}
+	p, err := load(o.keep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.add(result{Row: row{ID: "R1", What: "kills", Trial: "kills", N: 1000, Args: []string{"/tmp/x/perdure", "chaos"}}, Figures: []string{`{"kills":1000}`}})
 	text := p.text()
 	for _, want := range []string{
-		"| R1 | kills | 1000 kills | 0 | 0.003 | 0s |", "| R2 | points |  | **failed** |  | 0s |", "`perdure chaos`", "`A=1 go test`", `{"kills":1000}`,
+		"| R1 | kills | 1000 kills | 0 | 0.003 | 0s |", "| R2 | points |  | **failed** |  | 0s |", "\nperdure chaos\n", "\nA=1 go test\n", `{"kills":1000}`,
 		"**R2**: exit status 1", "it broke",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page has no %q:\n%s", want, text)
 		}
 	}
-	if p.failed() != 1 || strings.Contains(text, "None in this run.") {
+	if p.failed() != 1 || strings.Contains(text, "None in these runs.") {
 		t.Errorf("%d failed:\n%s", p.failed(), text)
 	}
 }

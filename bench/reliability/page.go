@@ -3,24 +3,65 @@
 package main
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"strings"
 	"time"
 )
 
 // page is what is published.
-type page struct {
-	scale   string
-	seed    int64
-	begun   time.Time
-	machine string
-	results []result
+type page struct{ results []result }
+
+// load reads the results that a file keeps; no file has none.
+func load(path string) (p page, err error) {
+	if path == "" {
+		return p, nil
+	}
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return p, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &p.results)
+	}
+	if err != nil {
+		return p, fmt.Errorf("read the results in %s: %w", path, err)
+	}
+	return p, nil
+}
+
+// add takes a result, in the place of an earlier one of its row.
+func (p *page) add(found result) {
+	for i, r := range p.results {
+		if r.Row.ID == found.Row.ID {
+			p.results[i] = found
+			return
+		}
+	}
+	p.results = append(p.results, found)
+}
+
+// save writes the page, and what is kept.
+func (p page) save(o options) error {
+	if o.keep != "" {
+		text, err := json.MarshalIndent(p.results, "", "  ")
+		if err == nil {
+			err = os.WriteFile(o.keep, append(text, '\n'), 0o644)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return os.WriteFile(o.out, []byte(p.text()), 0o644)
 }
 
 func (p page) failed() int {
 	n := 0
 	for _, r := range p.results {
-		if r.err != nil {
+		if r.Failed != "" {
 			n++
 		}
 	}
@@ -32,38 +73,38 @@ func (p page) text() string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	line("# Reliability: the last run\n")
-	line("`make reliability` wrote this page: %s, scale %s, seed %d; %s. SQLite, WAL, `synchronous=FULL`.\n", p.begun.Format(time.DateOnly), p.scale, p.seed, p.machine)
-	line("No failure in *n* independent trials means at most about 3/*n* a trial, with 95 %% confidence. A row without *n* counts its trials itself and")
-	line("prints them below.\n")
+	line("`make reliability` wrote this page. SQLite, WAL, `synchronous=FULL`. No failure in *n* independent trials means at most about 3/*n* a trial,")
+	line("with 95 %% confidence. A row without *n* counts its trials itself and prints them below.\n")
 	line("| row | what is attacked | n | failures | at most, a trial | took |")
 	line("|---|---|---|---|---|---|")
 	for _, r := range p.results {
 		n, bound, failures := "", "", "0"
-		if r.row.n > 0 {
-			n = fmt.Sprintf("%d %s", r.row.n, r.row.trial)
-			bound = fmt.Sprintf("%.2g", 3/float64(r.row.n))
+		if r.Row.N > 0 {
+			n = fmt.Sprintf("%d %s", r.Row.N, r.Row.Trial)
+			bound = fmt.Sprintf("%.2g", 3/float64(r.Row.N))
 		}
-		if r.err != nil {
+		if r.Failed != "" {
 			bound, failures = "", "**failed**"
 		}
-		line("| %s | %s | %s | %s | %s | %s |", r.row.id, r.row.what, n, failures, bound, r.took.Round(time.Second))
+		line("| %s | %s | %s | %s | %s | %s |", r.Row.ID, r.Row.What, n, failures, bound, r.Took.Round(time.Second))
 	}
 	line("\n## What the rows printed")
 	for _, r := range p.results {
-		line("\n**%s** `%s`\n", r.row.id, command(r.row))
+		line("\n**%s** %s, seed %d; %s\n", r.Row.ID, r.Date, r.Seed, r.Where)
 		line("```text")
-		for _, figure := range r.figures {
+		line("%s", command(r.Row))
+		for _, figure := range r.Figures {
 			line("%s", figure)
 		}
 		line("```")
 	}
 	line("\n## Known failures\n")
 	if p.failed() == 0 {
-		line("None in this run.")
+		line("None in these runs.")
 	}
 	for _, r := range p.results {
-		if r.err != nil {
-			line("**%s**: %v\n\n```text\n%s\n```", r.row.id, r.err, strings.TrimSpace(r.tail))
+		if r.Failed != "" {
+			line("**%s**: %s\n\n```text\n%s\n```", r.Row.ID, r.Failed, strings.TrimSpace(r.Tail))
 		}
 	}
 	return b.String()
@@ -71,10 +112,10 @@ func (p page) text() string {
 
 // command is the line that repeats a row, without the folder of this run.
 func command(r row) string {
-	args := strings.Join(r.args[1:], " ")
-	name := r.args[0]
+	args := strings.Join(r.Args[1:], " ")
+	name := r.Args[0]
 	if strings.HasSuffix(name, "/perdure") {
 		name = "perdure"
 	}
-	return strings.TrimSpace(strings.Join(r.env, " ") + " " + name + " " + args)
+	return strings.TrimSpace(strings.Join(r.Env, " ") + " " + name + " " + args)
 }

@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -18,12 +17,12 @@ import (
 
 // row is one attack.
 type row struct {
-	id    string
-	what  string // is attacked, and how
-	trial string // what is counted
-	n     int    // how many
-	env   []string
-	args  []string // the command
+	ID    string   `json:"id"`
+	What  string   `json:"what"`  // is attacked, and how
+	Trial string   `json:"trial"` // what is counted
+	N     int      `json:"n"`     // how many; 0: it counts by itself
+	Env   []string `json:"env,omitempty"`
+	Args  []string `json:"args"` // the command
 }
 
 // rows are the attacks, in the order in which they run.
@@ -56,13 +55,13 @@ func rows(o options, binary string) []row {
 		},
 		{
 			"R5", "power cuts: the file operations of a run, with writes lost and torn", "crash states", count(300, 10000),
-			env("POWERCUT_STATES", count(300, 10000)), test("./cmd/perdure", "TestR05.*"),
+			env("PERDURE_POWER_CUTS", count(300, 10000)), test("./cmd/perdure", "TestR05.*"),
 		},
 		{
-			"R6", "fsync and write fail at the nth call of the real binary", "failures put in", 0, env("DISKFAULT_N", count(12, 50)), test("./cmd/perdure", "TestR06.*"),
+			"R6", "fsync and write fail at the nth call of the real binary", "failures put in", 0, env("PERDURE_DISK_FAULTS", count(12, 50)), test("./cmd/perdure", "TestR06.*"),
 		},
 		{
-			"R7", "the disk is full at random moments", "cycles", count(10, 200), env("FULLDISK_CYCLES", count(10, 200)), test("./cmd/perdure", "TestR07.*"),
+			"R7", "the disk is full at random moments", "cycles", count(10, 200), env("PERDURE_FULL_DISKS", count(10, 200)), test("./cmd/perdure", "TestR07.*"),
 		},
 		{
 			"R12", "a worker is stopped beyond its lease, another takes over, the first goes on", "rounds", count(300, 10000), env("LEASES", count(300, 10000)), test("./engine/local", "TestR12.*"),
@@ -87,11 +86,14 @@ func rows(o options, binary string) []row {
 
 // result is what came of a row.
 type result struct {
-	row     row
-	err     error
-	took    time.Duration
-	figures []string // what it printed of itself
-	tail    string   // the end of its output, when it failed
+	Row     row           `json:"row"`
+	Failed  string        `json:"failed,omitempty"` // why; empty: it held
+	Took    time.Duration `json:"took_ns"`
+	Figures []string      `json:"figures,omitempty"` // what it printed of itself
+	Tail    string        `json:"tail,omitempty"`    // the end of its output, when it failed
+	Where   string        `json:"where"`             // machine and commit
+	Date    string        `json:"date"`
+	Seed    int64         `json:"seed"`
 }
 
 // figure is a line that a test logs, or that is JSON, or that a script tells.
@@ -103,29 +105,32 @@ const maxFigures = 12
 // carryOut runs the row's command in a group of its own, which ends with ctx.
 func (r row) carryOut(ctx context.Context) result {
 	begun := time.Now()
-	cmd := exec.CommandContext(ctx, r.args[0], r.args[1:]...)
-	cmd.Env = append(os.Environ(), r.env...)
+	cmd := exec.CommandContext(ctx, r.Args[0], r.Args[1:]...)
+	cmd.Env = append(os.Environ(), r.Env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = time.Minute
 	out, err := cmd.CombinedOutput()
-	found := result{row: r, err: err, took: time.Since(begun)}
+	found := result{Row: r, Took: time.Since(begun)}
 	text := string(out)
 	for _, match := range figure.FindAllStringSubmatch(text, -1) {
-		found.figures = append(found.figures, strings.TrimSpace(strings.Join(match[1:], "")))
+		found.Figures = append(found.Figures, strings.TrimSpace(strings.Join(match[1:], "")))
 	}
-	found.figures = found.figures[max(len(found.figures)-maxFigures, 0):]
-	if err == nil && strings.Contains(text, "no tests to run") {
-		found.err = errors.New("there is no such test")
+	found.Figures = found.Figures[max(len(found.Figures)-maxFigures, 0):]
+	switch {
+	case err != nil:
+		found.Failed = err.Error()
+	case strings.Contains(text, "no tests to run"):
+		found.Failed = "there is no such test"
 	}
-	if found.err != nil {
-		found.tail = text[max(len(text)-2000, 0):]
+	if found.Failed != "" {
+		found.Tail = text[max(len(text)-2000, 0):]
 	}
 	return found
 }
 
 func (r result) verdict() string {
-	if r.err != nil {
+	if r.Failed != "" {
 		return "FAILED"
 	}
 	return "held"
