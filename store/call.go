@@ -21,12 +21,12 @@ type CallWriter interface {
 	// Claim inserts the row or reads the one that is there, in one atomic step (LG2). The caller fills
 	// Key, Tool, Args, Fingerprint, Class, Token, Worker and, as they apply, Turn, Task, Attempt, Epoch;
 	// the store sets state running, Executions 1 and ClaimedAt. It returns what it found and the row as
-	// stored. Only Claimed lets the call run. Claiming again with the stored token is Claimed (LG5).
+	// stored. Only Claimed lets the call run. Claiming again with the stored token is Claimed (LG5). Invalid: without a token.
 	// A claim found running is a conflict while ownerLive says that its worker lives.
 	Claim(call perdure.Call, ownerLive func(perdure.WorkerID) bool) (perdure.ClaimOutcome, perdure.Call, error)
 	// TakeCall gives a running row to a new owner: a compare-and-set on old.Token and state running.
 	// The new row is next, whose Token, Worker, Epoch, Attempt, Task and Executions are stored and nothing else.
-	// Lost: somebody was faster, or there is no such row.
+	// Lost: somebody was faster, or there is no such row. Invalid: next has no token.
 	TakeCall(old perdure.Call, next perdure.Call) error
 	// BindCall gives a running row to a task: it stores task and attempt and nothing else, so the row runs on
 	// under the same token (LN7). Binding again the same way does nothing, and another way replaces what was
@@ -40,6 +40,6 @@ type CallWriter interface {
 	Settle(key perdure.CallKey, token perdure.Token, state perdure.CallState, result perdure.ToolResult) error
 	// ResolveCall leaves the state unknown: to settled with a result, or, for a rerun, to running under
 	// next's Token, Worker and Executions, without its result. by is who said so. Conflict: the row is not
-	// unknown. NotFound: it was never claimed. Invalid: another state, or settled without a result.
+	// unknown. NotFound: it was never claimed. Invalid: another state, settled without a result, or running without a token.
 	ResolveCall(next perdure.Call, by string) error
 }

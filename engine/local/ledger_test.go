@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine/enginetest"
@@ -265,7 +266,12 @@ func TestAtMostOnceFailsClosed(t *testing.T) {
 				a.run()
 				a.session()
 				a.say("go")
-				a.rest()
+				for err := a.eng.WaitIdle(a.ctx, a.id); err != nil; err = a.eng.WaitIdle(a.ctx, a.id) { // it asks the store that is out
+					if !errors.Is(err, perdure.Unavailable) {
+						t.Fatal(err)
+					}
+					<-time.After(time.Second)
+				}
 
 				if c.what != commits {
 					<-hit

@@ -156,7 +156,7 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 		Agents: cfg.Agents, SubagentDepth: cfg.SubagentDepth, SubagentsLive: cfg.SubagentsLive, SubagentsTotal: cfg.SubagentsTotal,
 		ApprovalExpiry: cfg.ApprovalExpiry, Route: cfg.Route, Permit: cfg.Permit, Hooks: cfg.Hooks, HookTime: cfg.Grace,
 		CheckpointBytes: cfg.CheckpointBytes, CheckpointTime: cfg.CheckpointTime, Guards: cfg.Guards,
-		Log: cfg.Log, Wake: e.wake, Freed: e.placeFreed, Sign: e.sign, Works: e.works, Shared: cfg.Shared, Holds: e.holds,
+		Log: cfg.Log, Wake: e.wake, Freed: e.placeFreed, Sign: e.sign, Works: e.works, Ends: e.ends, Shared: cfg.Shared, Holds: e.holds,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open engine: %w", err)
@@ -444,6 +444,13 @@ func (e *Engine) works() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.running
+}
+
+// ends reports whether Run was told to end.
+func (e *Engine) ends() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.ctx != nil && e.ctx.Err() != nil
 }
 
 func (e *Engine) placeFreed() {

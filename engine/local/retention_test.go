@@ -324,13 +324,17 @@ func TestPrunedWithArtifacts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New(memory.Config{})
-		var steps []string
+		var mu sync.Mutex
+		locked := func(do func()) { mu.Lock(); defer mu.Unlock(); do() }
+		var steps []string // guarded by mu, as are the next two
 		var ofTask perdure.Task
 		rows := func() string { // what is left of the rows
 			return fmt.Sprint("task ", err0(st, func(r store.Reader) error { _, err := r.Task("", ofTask.ID); return err }))
 		}
 		busy := true
 		keeps := sweeper{plain{"bg_note", func(context.Context, tool.Env) tool.Result { return tool.Success("done") }}, func(c tool.Call) error {
+			mu.Lock()
+			defer mu.Unlock()
 			steps = append(steps, fmt.Sprintf("clean %t %d, %s", c.Task == ofTask.ID && c.ID == perdure.CallID(ofTask.Run) && c.Session == ofTask.Session, c.Execution, rows()))
 			if busy {
 				return errors.New("still in use")
@@ -342,6 +346,8 @@ func TestPrunedWithArtifacts(t *testing.T) {
 			mortal := enginerig.NewMortal(st, &commits, death{})
 			files := func(id perdure.SessionID) (tool.Files, tool.Files) {
 				return sessionfile.New(mortal, id, false), brittle{sessionfile.New(mortal, id, true), func(path string) error {
+					mu.Lock()
+					defer mu.Unlock()
 					steps = append(steps, fmt.Sprintf("remove %t, %s", path == ofTask.ArtifactDir(), rows()))
 					if remove == nil {
 						return nil
@@ -356,7 +362,7 @@ func TestPrunedWithArtifacts(t *testing.T) {
 		a.begin()
 		a.say("go")
 		a.pass(time.Minute)
-		ofTask = a.tasks()[0]
+		locked(func() { ofTask = a.tasks()[0] })
 		dir := func() error {
 			return err0(st, func(r store.Reader) error { _, err := r.Files(ofTask.Session, ofTask.ArtifactDir(), false); return err })
 		}
@@ -368,7 +374,7 @@ func TestPrunedWithArtifacts(t *testing.T) {
 			t.Fatalf("after the crash: %v, %v", steps, dir())
 		}
 		a.end()
-		steps = nil
+		locked(func() { steps = nil })
 
 		b := life(nil)
 		b.id = a.id
@@ -377,7 +383,7 @@ func TestPrunedWithArtifacts(t *testing.T) {
 		if diff := cmp.Diff(steps, want); diff != "" || !errors.Is(dir(), perdure.NotFound) {
 			t.Errorf("at the next start (-got +want):\n%s%v", diff, dir())
 		}
-		busy = false
+		locked(func() { busy = false })
 		b.pass(90 * time.Minute)
 		if diff := cmp.Diff(steps, slices.Concat(want, want)); diff != "" {
 			t.Errorf("with the next pass (-got +want):\n%s", diff)

@@ -88,6 +88,8 @@ type Config struct {
 	// Works says whether work may begin: an intent that is given to an engine that does not run is carried out by the
 	// next start. nil: always.
 	Works func() bool
+	// Ends says whether the engine is told to stop: then nobody waits for a store that does not answer. nil: never.
+	Ends func() bool
 	// Sign tells the engine that something happens in a turn: text, progress, output. nil: nobody listens.
 	Sign func(perdure.SessionID)
 
@@ -168,6 +170,9 @@ func New(cfg Config) (*Effects, error) {
 	}
 	if cfg.Works == nil {
 		cfg.Works = func() bool { return true }
+	}
+	if cfg.Ends == nil {
+		cfg.Ends = func() bool { return false }
 	}
 	if cfg.HookTime <= 0 {
 		cfg.HookTime = dispatch.DefaultGrace

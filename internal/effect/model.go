@@ -465,6 +465,9 @@ func repairOf(r store.Reader, session perdure.SessionID, b perdure.Breach) (perd
 		return give(perdure.RepairNotExecuted, perdure.Refused(id, perdure.ErrorInterrupted, perdure.TextNotExecuted))
 	case row.Task != "":
 		task, err := r.Task(session, row.Task)
+		if errors.Is(err, perdure.NotFound) { // it was pruned: the ledger has what the placeholder says
+			task, err = perdure.Task{ID: row.Task, Tool: row.Tool}, nil
+		}
 		if err != nil {
 			return fact, err
 		}

@@ -124,6 +124,9 @@ func (e *Effects) readBack(ctx context.Context, read func(store.Reader) error) e
 		if err == nil || errors.Is(err, perdure.NotFound) || store.Broken(err) {
 			return err
 		}
+		if e.cfg.Ends() {
+			return err
+		}
 		select {
 		case <-time.After(perdure.RetryDelay(min(attempt, 3), 0, "read back") / 20):
 		case <-e.cfg.Runner.Done():

@@ -41,6 +41,9 @@ func (v *view) Calls(filter store.CallFilter) ([]perdure.Call, error) {
 
 // Claim inserts the row, or judges the one that is there.
 func (t *tx) Claim(call perdure.Call, ownerLive func(perdure.WorkerID) bool) (perdure.ClaimOutcome, perdure.Call, error) {
+	if call.Token == "" {
+		return "", perdure.Call{}, fmt.Errorf("claim call %s: %w: without a token", call.Key, perdure.Invalid)
+	}
 	r, ok := t.calls.get(callKey(call.Key))
 	if ok {
 		found := cloneCall(r.value)
@@ -56,6 +59,9 @@ func (t *tx) Claim(call perdure.Call, ownerLive func(perdure.WorkerID) bool) (pe
 
 // TakeCall gives a running row to a new owner.
 func (t *tx) TakeCall(old perdure.Call, next perdure.Call) error {
+	if next.Token == "" {
+		return fmt.Errorf("take call %s: %w: without a token", old.Key, perdure.Invalid)
+	}
 	r, ok := t.calls.get(callKey(old.Key))
 	if !ok || r.value.State != perdure.CallRunning || r.value.Token != old.Token {
 		return fmt.Errorf("take call %s: %w: it is not running under that token any more", old.Key, perdure.Lost)
@@ -105,6 +111,8 @@ func (t *tx) ResolveCall(next perdure.Call, by string) error {
 	r, ok := t.calls.get(callKey(next.Key))
 	running := next.State == perdure.CallRunning
 	switch {
+	case running && next.Token == "":
+		return fmt.Errorf("resolve call %s: %w: without a token", next.Key, perdure.Invalid)
 	case !running && (next.State != perdure.CallSettled || next.Result == nil):
 		return fmt.Errorf("resolve call %s: %w: state %q, with a result: %t", next.Key, perdure.Invalid, next.State, next.Result != nil)
 	case !ok:

@@ -58,6 +58,9 @@ func (tx *Tx) Calls(filter store.CallFilter) ([]perdure.Call, error) {
 
 // Claim inserts the row, or locks and judges the one that is there.
 func (tx *Tx) Claim(call perdure.Call, ownerLive func(perdure.WorkerID) bool) (perdure.ClaimOutcome, perdure.Call, error) {
+	if call.Token == "" {
+		return "", perdure.Call{}, fmt.Errorf("claim call %s: %w: without a token", call.Key, perdure.Invalid)
+	}
 	call.State, call.Executions, call.ClaimedAt = perdure.CallRunning, 1, tx.Now()
 	call.Result, call.SettledAt = nil, moment(0)
 	if len(call.Args) == 0 {
@@ -82,6 +85,9 @@ func (tx *Tx) Claim(call perdure.Call, ownerLive func(perdure.WorkerID) bool) (p
 
 // TakeCall gives a running row to a new owner.
 func (tx *Tx) TakeCall(old perdure.Call, next perdure.Call) error {
+	if next.Token == "" {
+		return fmt.Errorf("take call %s: %w: without a token", old.Key, perdure.Invalid)
+	}
 	n, err := tx.exec(takeCall, old.Key.Session, bytesOf(old.Key.Call), old.Token,
 		next.Token, next.Worker, next.Epoch, next.Attempt, next.Task, next.Executions)
 	if err == nil && n == 0 {
@@ -156,6 +162,8 @@ func (tx *Tx) ResolveCall(next perdure.Call, by string) error {
 func (tx *Tx) resolve(next perdure.Call, by string) (int64, error) {
 	session, call := next.Key.Session, bytesOf(next.Key.Call)
 	switch {
+	case next.State == perdure.CallRunning && next.Token == "":
+		return 0, fmt.Errorf("%w: without a token", perdure.Invalid)
 	case next.State == perdure.CallRunning:
 		return tx.exec(rerunCall, session, call, next.Token, next.Worker, next.Executions, bytesOf(by))
 	case next.State != perdure.CallSettled || next.Result == nil:

@@ -182,10 +182,14 @@ func noBypassToken(s *subject) {
 		next.Token, next.Executions = "taken", 2
 
 		for _, live := range []func(perdure.WorkerID) bool{alive, dead} {
-			if outcome, _ := s.claim(bare, live); outcome == perdure.Claimed {
-				s.Errorf("a %s row was claimed", want.State)
-			}
+			s.refused(perdure.Invalid, func(tx store.Tx) error { _, _, err := tx.Claim(bare, live); return err })
 		}
+		fresh := s.newCall(session)
+		fresh.Token = ""
+		s.refused(perdure.Invalid, func(tx store.Tx) error { _, _, err := tx.Claim(fresh, alive); return err })
+		s.refused(perdure.Invalid, func(tx store.Tx) error { return tx.TakeCall(want, bare) })
+		bare.State = perdure.CallRunning
+		s.refused(perdure.Invalid, func(tx store.Tx) error { return tx.ResolveCall(bare, "x") })
 		for _, state := range []perdure.CallState{perdure.CallSettled, perdure.CallUnknown} {
 			s.refused(perdure.Lost, func(tx store.Tx) error { return tx.Settle(row.Key, "", state, text("done")) })
 		}
