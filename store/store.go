@@ -22,6 +22,16 @@ var Full = fmt.Errorf("%w: disk full", perdure.Storage)
 // only for want of space. Stop; the next start recovers.
 func Broken(err error) bool { return errors.Is(err, perdure.Storage) && !errors.Is(err, Full) }
 
+// urgent is the key under which a context says so.
+type urgent struct{}
+
+// Urgent marks the transactions of a context as ones that must find room where others do not: a cancel, on a disk that is
+// full. A store that keeps a reserve gives it to them; to others it is nothing.
+func Urgent(ctx context.Context) context.Context { return context.WithValue(ctx, urgent{}, true) }
+
+// IsUrgent reports whether a context was marked by Urgent.
+func IsUrgent(ctx context.Context) bool { return ctx.Value(urgent{}) != nil }
+
 // Store remembers. It is safe for concurrent use. Whoever opened it closes it.
 type Store interface {
 	// InTx runs fn in one transaction: all that it wrote is durable when InTx returns nil, and none of it

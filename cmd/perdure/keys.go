@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/perdure/perdure"
@@ -34,6 +35,7 @@ var _ api.Keys = (*keys)(nil)
 // that was noted, which nobody has used.
 func (k *keys) Begin(ctx context.Context, r api.Request) (api.Request, error) {
 	var known store.Request
+	ctx = urgently(ctx, r)
 	err := k.store.InTx(ctx, func(tx store.Tx) error {
 		err := tx.BeginRequest(store.Request{Scope: r.Scope, Key: r.Key, Hash: r.Hash, Seed: r.Seed})
 		if err != nil && !errors.Is(err, perdure.Conflict) {
@@ -60,7 +62,15 @@ func (k *keys) Begin(ctx context.Context, r api.Request) (api.Request, error) {
 // again gets it, or has the request carried out again under the same seed, hence the same ids, with no second effect.
 func (k *keys) End(ctx context.Context, r api.Request) error {
 	answer := store.Answer{Status: r.Status, ContentType: r.ContentType, Location: r.Location, Body: r.Body}
-	return k.store.InTx(ctx, func(tx store.Tx) error { return tx.EndRequest(r.Scope, r.Key, answer) })
+	return k.store.InTx(urgently(ctx, r), func(tx store.Tx) error { return tx.EndRequest(r.Scope, r.Key, answer) })
+}
+
+// urgently marks what is noted of a request that stops work: it is carried out on a full disk as well (R7).
+func urgently(ctx context.Context, r api.Request) context.Context {
+	if strings.HasSuffix(r.Scope, "/cancel") || strings.HasSuffix(r.Scope, "/interrupt") {
+		return store.Urgent(ctx)
+	}
+	return ctx
 }
 
 // Run forgets old requests, at once and then every hour, until ctx ends. It returns nil then, and Storage when the

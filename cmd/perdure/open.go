@@ -77,11 +77,14 @@ func openHere(ctx context.Context, o cli.Opening) (*opened, error) {
 	return eng, nil
 }
 
+// reserved is how much of the disk is kept for cancels (R7).
+const reserved = 16 << 20
+
 func openStore(ctx context.Context, o cli.Opening) (store.Store, error) {
 	if o.Access == cli.ToolsOnly {
 		return memory.New(memory.Config{}), nil
 	}
-	return sqlite.Open(ctx, sqlite.Config{Dir: o.Dir, ReadOnly: o.Access == cli.Reading, Program: "perdure"})
+	return sqlite.Open(ctx, sqlite.Config{Dir: o.Dir, ReadOnly: o.Access == cli.Reading, Program: "perdure", Reserve: reserved})
 }
 
 func newEngine(ctx context.Context, o cli.Opening, st store.Store) (*opened, error) {

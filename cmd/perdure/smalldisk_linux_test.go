@@ -71,8 +71,12 @@ func TestR07DiskFull(t *testing.T) {
 			t.Errorf("a read on a full disk: %v", err)
 		}
 		r, err := m.ask(http.MethodPost, "/v1/sessions/"+string(first)+"/interrupt", fmt.Sprint("interrupt", cycle), `{}`)
-		if err != nil || r.status >= 500 && r.status != http.StatusInsufficientStorage {
-			t.Errorf("an interrupt on a full disk: %d %s, %v", r.status, r.body, err)
+		if err != nil || r.status >= 400 {
+			t.Errorf("an interrupt on a full disk, for which there is a reserve: %d %s, %v", r.status, r.body, err)
+		}
+		r, err = m.ask(http.MethodGet, "/v1/sessions/"+string(first)+"/export", "", "")
+		if err != nil || r.status != http.StatusOK || !strings.Contains(r.body, "perdure-session") {
+			t.Errorf("an export on a full disk: %d %.80s, %v", r.status, r.body, err)
 		}
 		pauseFor(t, time.Duration(dice.IntN(100))*time.Millisecond)
 		free()

@@ -244,7 +244,7 @@ func checkInput(m perdure.Message) error {
 
 // Interrupt asks for the end of the turn that runs.
 func (e *Engine) Interrupt(ctx context.Context, id perdure.SessionID, by, why string) error {
-	err := e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+	err := e.cfg.Store.InTx(store.Urgent(ctx), func(tx store.Tx) error { // also on a full disk (R7)
 		row, err := tx.Session(id)
 		if err != nil || !inTurn(row.Status) {
 			return err

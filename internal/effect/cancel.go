@@ -21,7 +21,7 @@ const byRuntime = "runtime"
 func (e *Effects) CancelTask(ctx context.Context, id perdure.TaskID, wish CancelWish) (perdure.CancelReceipt, error) {
 	var task perdure.Task
 	var tree []perdure.Task
-	err := e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+	err := e.cfg.Store.InTx(store.Urgent(ctx), func(tx store.Tx) error { // also on a full disk (R7)
 		var err error
 		tree = nil
 		if task, err = tx.Task("", id); err != nil || task.State.Terminal() || task.CancelRequested() {

@@ -163,6 +163,9 @@ func (e *Effects) finishTask(ctx context.Context, t perdure.Task, row perdure.Ca
 	if v.unknown {
 		state = perdure.CallUnknown
 	}
+	if u.State == perdure.TaskCanceled { // also on a full disk (R7)
+		ctx = store.Urgent(ctx)
+	}
 	return e.work.InTx(ctx, func(tx store.Tx) error {
 		change, err := e.updateTask(tx, t, u, receiptFacts(stored, v.ended)...)
 		switch {

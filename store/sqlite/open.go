@@ -30,6 +30,7 @@ type Config struct {
 	Now      func() time.Time // the store's clock; nil: time.Now
 	Program  string           // who holds the lock, for the message to others; empty: the program's name
 	Readers  int              // connections for View; 0: 4
+	Reserve  int64            // bytes kept aside, as a file, for urgent transactions on a full disk; 0: none, and none on a disk of less than three times that
 	MaxPages int              // pages of 4 KiB that the database may have before the disk counts as full; 0: no limit
 }
 
@@ -108,6 +109,7 @@ func openForWriting(ctx context.Context, cfg Config) (_ *Store, err error) {
 	if err := s.writer.broken(); err != nil {
 		return nil, errors.Join(err, conn.close())
 	}
+	s.reserve = newReserve(cfg.Dir, cfg.Reserve)
 	go s.writer.run() // until Close, which waits for it
 	return s, nil
 }

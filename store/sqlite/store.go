@@ -25,9 +25,10 @@ type Store struct {
 	readers *readers
 
 	// What a store that is open for reading only has not: all nil.
-	lock   *dirLock
-	db     *sql.DB // of the writer's connection
-	writer *writer
+	lock    *dirLock
+	db      *sql.DB // of the writer's connection
+	writer  *writer
+	reserve *reserve // nil: there is none
 
 	closeOnce sync.Once
 	closeErr  error
@@ -43,15 +44,26 @@ type Stats struct {
 
 // InTx runs fn in one transaction, which is on the disk when InTx returns nil.
 //
-// fn runs in a goroutine of the store, again if the database refused the batch that it was in; its panic
-// comes out of InTx. Storage: the disk is full, and nothing was changed, or a write or sync failed, and
+// fn runs in a goroutine of the store, again if the database refused the batch that it was in, or if an urgent one found no
+// space and the reserve was opened for it; its panic comes out of InTx. Storage: the disk is full, and nothing was changed, or a write or sync failed, and
 // then everything after it is answered with the same error (Broken). Unavailable: the store is closed,
 // open for reading only, or another program holds the database's lock.
 func (s *Store) InTx(ctx context.Context, fn func(store.Tx) error) error {
 	if s.writer == nil {
 		return fmt.Errorf("%w: data directory %s is open for reading only", perdure.Unavailable, s.dir)
 	}
-	return s.writer.do(ctx, fn)
+	if s.reserve == nil {
+		return s.writer.do(ctx, fn)
+	}
+	urgent := store.IsUrgent(ctx)
+	if !urgent && s.reserve.onlyForUrgent() {
+		return fmt.Errorf("%w: free space in %s; what is left is kept for cancels; nothing was changed", store.Full, s.dir)
+	}
+	err := s.writer.do(ctx, fn)
+	if urgent && errors.Is(err, store.Full) && s.reserve.open() {
+		err = s.writer.do(ctx, fn)
+	}
+	return err
 }
 
 // View runs fn on one consistent snapshot, in the caller's goroutine.

@@ -1,0 +1,92 @@
+package sqlite_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/store/sqlite"
+)
+
+// TestReserve fills a disk: an urgent transaction gets the space that is kept aside, others are refused until there is space
+// again, and then some is kept aside again (R7).
+func TestReserve(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=16m"); err != nil {
+		t.Skipf("R7: a small file system needs the right to mount: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, 0); err != nil {
+			t.Errorf("unmount: %v", err)
+		}
+	})
+	s := withSession(t, sqlite.Config{Dir: filepath.Join(dir, "data"), Reserve: 4 << 20})
+	kept := func() bool {
+		_, err := os.Stat(filepath.Join(dir, "data", "reserve"))
+		return err == nil
+	}
+	large := func(id string) func(store.Tx) error {
+		return func(tx store.Tx) error {
+			event := titled(id)
+			event.Fact = perdure.SessionUpdated{Title: strings.Repeat("x", 1<<20)}
+			return tx.Append(theSession, []perdure.Event{event})
+		}
+	}
+	if !kept() {
+		t.Fatal("nothing is kept aside")
+	}
+	stuffing := filepath.Join(dir, "stuffing")
+	file, err := os.Create(stuffing)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for block := make([]byte, 4096); err == nil; {
+		_, err = file.Write(block)
+	}
+	ctx, urgent := context.Background(), store.Urgent(context.Background())
+
+	err = nil
+	for n := 0; err == nil; n++ { // what the log has room for by itself
+		err = s.InTx(ctx, large(fmt.Sprint("event_", n)))
+	}
+	if !errors.Is(err, store.Full) || !kept() {
+		t.Fatalf("a full disk: got %v, kept: %t", err, kept())
+	}
+	if err := s.InTx(urgent, large("event_urgent")); err != nil || kept() {
+		t.Errorf("an urgent transaction: got %v, kept: %t", err, kept())
+	}
+	if err := s.InTx(ctx, func(store.Tx) error { t.Error("fn ran"); return nil }); !errors.Is(err, store.Full) || store.Broken(err) {
+		t.Errorf("another one: got %v", err)
+	}
+	if err := s.InTx(urgent, large("event_more")); err != nil {
+		t.Errorf("one more urgent transaction: got %v", err)
+	}
+
+	if err := errors.Join(file.Close(), os.Remove(stuffing)); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.InTx(ctx, large("event_after")); err != nil || !kept() {
+		t.Errorf("with space again: got %v, kept: %t", err, kept())
+	}
+}
+
+// TestReserveOnALargePart keeps nothing aside where that would be most of the disk.
+func TestReserveOnALargePart(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := withSession(t, sqlite.Config{Dir: dir, Reserve: 1 << 60})
+
+	write(t, s, func(store.Tx) error { return nil })
+
+	if _, err := os.Stat(filepath.Join(dir, "reserve")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,8 @@
+//go:build !(darwin || linux)
+
+package sqlite
+
+import "errors"
+
+// space is not known here.
+func space(string) (free, whole uint64, err error) { return 0, 0, errors.ErrUnsupported }
