@@ -147,15 +147,15 @@ type Session struct {
 	ID        perdure.SessionID     `json:"id"`
 	Title     string                `json:"title"`
 	Status    perdure.SessionStatus `json:"state"`
-	Parent    perdure.SessionID     `json:"parent_session_id,omitempty"`      // whose subagent it is
-	Root      perdure.SessionID     `json:"root_session_id"`                  // of its tree; its own id without a parent
-	Forked    perdure.SessionID     `json:"forked_from_session_id,omitempty"` // lineage only, never nesting (SA1)
 	LastSeq   int64                 `json:"last_seq"`
 	OpenTasks int                   `json:"open_tasks"`
 	Unknown   int                   `json:"unknown"`   // calls and tasks whose outcome is unknown
 	NeedsYou  int                   `json:"needs_you"` // open approvals, and tasks that await input
 	CreatedAt time.Time             `json:"created_at"`
 	UpdatedAt time.Time             `json:"updated_at"`
+	Parent    perdure.SessionID     `json:"parent_session_id,omitempty"`      // whose subagent it is
+	Root      perdure.SessionID     `json:"root_session_id"`                  // of its tree; its own id without a parent
+	Forked    perdure.SessionID     `json:"forked_from_session_id,omitempty"` // lineage only, never nesting (SA1)
 }
 
 // Frame is what a follower sees: an event, or something for display that was never stored.

@@ -29,6 +29,9 @@ go test ${SIM_FLAGS:-} -count=1 -timeout=6h -run '^TestStorm' ./engine/local
 step "kill points: $KILLPOINTS, of every call of every method of the store that a turn uses, seven ways, for each effect class"
 # shellcheck disable=SC2086
 go test ${SIM_FLAGS:-} -count=1 -timeout=6h -run '^TestR02KillPoints$' -v ./engine/local
+step "subagents: $KILLPOINTS, of every transaction of a story with two of them"
+# shellcheck disable=SC2086
+go test ${SIM_FLAGS:-} -count=1 -timeout=6h -run '^TestSubagent(CrashPoints|Faults)$' ./engine/local
 step "linearizability: $LINEAR_HISTORIES histories of $LINEAR_OPERATIONS operations for each model"
 # shellcheck disable=SC2086
 go test ${SIM_FLAGS:-} -count=1 -timeout=6h -run '^TestR17' -v ./internal/linear

@@ -92,5 +92,5 @@ packages=("${@:-./...}")
 step "go vet ${packages[*]}"
 go vet "${packages[@]}"
 step "go test -race -shuffle=on ${packages[*]}"
-go test -race -shuffle=on "${packages[@]}"
+go test -race -shuffle=on -timeout=20m "${packages[@]}"
 step "done"

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -216,7 +217,7 @@ func TestSubagentCrashPoints(t *testing.T) {
 		for _, after := range []bool{false, true} {
 			t.Run(fmt.Sprintf("after_%t_%d", after, lane), func(t *testing.T) {
 				t.Parallel()
-				for n := 1 + lane; !t.Failed(); n += 4 {
+				for n := 1 + lane*familyStride(); !t.Failed(); n += 4 * familyStride() {
 					if !familyCrash(t, death{N: n, After: after}) {
 						if n <= 30 {
 							t.Errorf("the story has only %d transactions", n-1)
@@ -227,6 +228,14 @@ func TestSubagentCrashPoints(t *testing.T) {
 			})
 		}
 	}
+}
+
+// familyStride is how far one point is from the next: every point with KILLPOINTS=all, else every third.
+func familyStride() int64 {
+	if os.Getenv("KILLPOINTS") == "all" {
+		return 1
+	}
+	return 3
 }
 
 // familyCrash plays the story with one death and reports whether it came to that.
@@ -295,7 +304,7 @@ func TestSubagentFaults(t *testing.T) {
 		for name, what := range map[string]fate{"fails": aborts, "answer_lost": forgets} {
 			t.Run(fmt.Sprintf("%s_%d", name, lane), func(t *testing.T) {
 				t.Parallel()
-				for n := 1 + lane; !t.Failed(); n += 4 {
+				for n := 1 + lane*familyStride(); !t.Failed(); n += 4 * familyStride() {
 					if !familyFault(t, n, what) {
 						if n <= 25 {
 							t.Errorf("the story has only %d commits", n-1)

@@ -34,7 +34,14 @@ func NoDuplicateEffect(r Record) []Violation {
 	again := reruns(r)
 	var broken []Violation
 	for effect, lines := range effects(r.Ledger, perdure.AtMostOnce) {
-		if n := len(lines); n > 1+again[lines[0].Task] {
+		most, tasks := 1, map[perdure.TaskID]bool{} // a call may have had its effect before it became a task
+		for _, line := range lines {
+			if !tasks[line.Task] {
+				most += again[line.Task]
+			}
+			tasks[line.Task] = true
+		}
+		if n := len(lines); n > most {
 			broken = append(broken, Violation{"I2", lines[0].Session, fmt.Sprintf("%s happened %d times", effect, n)})
 		}
 	}
@@ -99,6 +106,11 @@ func NoStuck(r Record) []Violation {
 		for _, call := range rows.Calls {
 			if call.State == perdure.CallRunning {
 				broken = append(broken, Violation{"I4", rows.Session, fmt.Sprintf("call %s of %s runs in the ledger, and nobody runs it", call.Key.Call, call.Tool)})
+			}
+		}
+		for _, h := range rows.Handles {
+			if !h.Ended {
+				broken = append(broken, Violation{"I4", rows.Session, fmt.Sprintf("the subagent of call %s has no outcome", h.Call)})
 			}
 		}
 	}

@@ -57,6 +57,18 @@ func find[T perdure.Fact](t *testing.T, j Journal) int {
 	return 0
 }
 
+// ending returns the place of the event with which the task of a journal ended.
+func ending(t *testing.T, j Journal) int {
+	t.Helper()
+	for i, e := range j.Events {
+		if f, ok := e.Fact.(perdure.TaskUpdated); ok && f.Task.State.Terminal() {
+			return i
+		}
+	}
+	t.Fatal("no task of the journal has ended")
+	return 0
+}
+
 // broken lists the invariants that a record breaks, each once.
 func broken(r Record) []string {
 	var names []string
@@ -90,11 +102,19 @@ func TestInvariantsCanFail(t *testing.T) {
 		j.Events = slices.Insert(slices.Clone(j.Events), i, j.Events[i])
 		return number(j)
 	}
+	changed := run // the task ends twice, and not in the same way
+	changed.Events = slices.Clone(run.Events)
+	end := changed.Events[ending(t, run)]
+	f := end.Fact.(perdure.TaskUpdated)
+	f.Task.Summary = "something else"
+	end.Fact = f
+	changed.Events = append(changed.Events, end)
 	for _, c := range []struct {
 		name   string
 		record Record
 		want   string
 	}{
+		{"a result that changes", Record{Journals: []Journal{number(changed)}}, "I5"},
 		{"an at_most_once effect twice", Record{Ledger: []Line{{Effect: "charge 1", Class: "at_most_once"}, {Effect: "charge 1", Class: "at_most_once"}}}, "I2"},
 		{"an idempotent effect under two keys", Record{Ledger: []Line{{Effect: "label 1", Class: "idempotent", Key: "a"}, {Effect: "label 1", Class: "idempotent", Key: "b"}}}, "I3"},
 		{"a turn that does not end", Record{Journals: []Journal{{Session: turn.Session, Events: turn.Events[:len(turn.Events)-2]}}}, "I4"},

@@ -55,6 +55,15 @@ type Rows struct {
 	Tasks     []perdure.Task
 	Calls     []perdure.Call
 	Approvals []perdure.Approval
+	Handles   []Handle // of its subagents; whoever gives one gives the journals of all sessions
+}
+
+// Handle is what the store knows of one subagent of a session.
+type Handle struct {
+	Call  perdure.CallID    // that asks for it
+	Task  perdure.TaskID    // the parent's record
+	Child perdure.SessionID // empty: not yet
+	Ended bool              // its outcome is recorded
 }
 
 // Told is one thing that a client was told. Exactly one of the fields after Session is set.

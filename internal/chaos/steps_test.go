@@ -14,12 +14,7 @@ func TestStepsCanFail(t *testing.T) {
 	t.Parallel()
 	run, turn := fixture(t, "background-run"), fixture(t, "tool-turn")
 	created := run.Events[find[perdure.TaskCreated](t, run)].Fact.(perdure.TaskCreated).Task
-	var ended perdure.Task
-	for _, e := range run.Events {
-		if f, ok := e.Fact.(perdure.TaskUpdated); ok && f.Task.State.Terminal() {
-			ended = f.Task
-		}
-	}
+	ended := run.Events[ending(t, run)].Fact.(perdure.TaskUpdated).Task
 	done := turn.Events[find[perdure.ToolCompleted](t, turn)]
 	later := done.At.Add(time.Second)
 	with := func(j Journal, facts ...perdure.Fact) Journal {
@@ -36,6 +31,8 @@ func TestStepsCanFail(t *testing.T) {
 	}
 	canceled := ended
 	canceled.CancelRequestedAt = ended.CreatedAt
+	late := ended // an hour after its cancel, which comes an hour after all that is in the journal
+	late.FinishedAt = run.Events[len(run.Events)-1].At.Add(2 * time.Hour)
 	second := created
 	second.ID, second.Call = "task_00000000000000000000000000000009", "call_nobody"
 	for _, c := range []struct {
@@ -57,7 +54,11 @@ func TestStepsCanFail(t *testing.T) {
 		{"a task of a call that nobody made", Record{Live: true, Journals: []Journal{with(run, perdure.TaskCreated{Task: second})}}, "I9"},
 		{"a process after the end", Record{Live: true, Journals: []Journal{run}, Samples: []Process{{Task: ended.ID, At: ended.FinishedAt.Add(time.Second)}}}, "I13"},
 		{"a process before the end", Record{Live: true, Journals: []Journal{run}, Samples: []Process{{Task: ended.ID, At: ended.FinishedAt}}}, ""},
-		{"a cancel that nobody heeds", Record{CancelBound: time.Second, Live: true, Journals: []Journal{with(run, perdure.TaskCancelRequested{}, perdure.DeliveryHeld{}), {}}}, ""},
+		{"a cancel that is young", Record{CancelBound: time.Second, Live: true, Journals: []Journal{with(run, perdure.TaskCancelRequested{}, perdure.DeliveryHeld{}), {}}}, ""},
+		{"a cancel that nobody heeds", Record{CancelBound: time.Minute, Live: true, Journals: []Journal{with(with(run, perdure.TaskCancelRequested{}), perdure.DeliveryHeld{})}}, "I14"},
+		{"a cancel within its bound", Record{CancelBound: 2 * time.Hour, Live: true, Journals: []Journal{with(with(run, perdure.TaskCancelRequested{}), perdure.DeliveryHeld{})}}, ""},
+		{"a cancel that takes too long", Record{CancelBound: time.Minute, Live: true, Journals: []Journal{with(with(run, perdure.TaskCancelRequested{}), perdure.TaskUpdated{Task: late})}}, "I14"},
+		{"a cancel without a bound", Record{Live: true, Journals: []Journal{with(with(run, perdure.TaskCancelRequested{}), perdure.TaskUpdated{Task: late})}}, ""},
 		{"a cancel that never ends", Record{Journals: []Journal{with(run, perdure.TaskCancelRequested{})}}, "I14"},
 		{"an effect after a cancel", Record{Live: true, Journals: []Journal{with(run, perdure.TaskUpdated{Task: canceled})}, Ledger: []Line{{Effect: "x", Task: ended.ID, At: ended.FinishedAt.Add(time.Second)}}}, "I14"},
 	} {

@@ -51,7 +51,25 @@ func (w *world) ask(d deed) {
 
 // deed is what a step of the program does; without one there is nothing to do. What it is about is chosen from what a
 // client can have read.
-func (w *world) deed(s Step) (deed, bool) { return w.deedOf(w.ids[s.Session%len(w.ids)], s) }
+func (w *world) deed(s Step) (deed, bool) {
+	id := w.ids[s.Session%len(w.ids)]
+	if s.Below > 0 {
+		if child, ok := pick(w.below(id), s.Below-1); ok {
+			id = child
+		}
+	}
+	return w.deedOf(id, s)
+}
+
+// below are the subagents of a session that were seen, and theirs.
+func (w *world) below(root perdure.SessionID) (ids []perdure.SessionID) {
+	for _, id := range w.sessions() {
+		if l := w.views[id].fold.Lineage; l != nil && l.Root == root {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
 
 // deedOf is deed for a session, which may be none of the program's own.
 func (w *world) deedOf(id perdure.SessionID, s Step) (deed, bool) {

@@ -134,12 +134,7 @@ func (s *witness) InTx(ctx context.Context, fn func(store.Tx) error) error {
 
 // View waits at the gate like a transaction, so that others may commit before it.
 func (h *handle) View(ctx context.Context, fn func(store.Reader) error) error {
-	_, err := h.g.wait(ctx, &item{life: h.l, sort: look, label: caller(), view: fn})
-	switch {
-	case errors.Is(err, faulty.Dead) && h.l.w.over.Load():
-		// Of a dead process nothing is left. Here goroutines are, and one that reads until it is answered has to be let go.
-		return perdure.NotFound
-	case err != nil:
+	if _, err := h.g.wait(ctx, &item{life: h.l, sort: look, label: caller(), view: fn}); err != nil {
 		return err
 	}
 	return h.store.View(context.Background(), fn)

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime"
@@ -232,6 +233,26 @@ func (s *spyTx) PutApproval(a perdure.Approval) error {
 	return s.Tx.PutApproval(a)
 }
 
+func (s *spyTx) ClaimSpawn(h store.Spawn) (store.SpawnOutcome, store.Spawn, error) {
+	s.note("claim the subagent of %s", h.Key)
+	return s.Tx.ClaimSpawn(h)
+}
+
+func (s *spyTx) RegisterChild(key perdure.CallKey, token perdure.Token, child perdure.SessionID) error {
+	s.note("register %s of %s", child, key)
+	return s.Tx.RegisterChild(key, token, child)
+}
+
+func (s *spyTx) RepairSpawn(key perdure.CallKey, token perdure.Token) (int, error) {
+	s.note("repair %s", key)
+	return s.Tx.RepairSpawn(key, token)
+}
+
+func (s *spyTx) SettleSpawn(key perdure.CallKey, token perdure.Token, status perdure.TaskState, result json.RawMessage) error {
+	s.note("end the subagent of %s, %s", key, status)
+	return s.Tx.SettleSpawn(key, token, status, result)
+}
+
 // spyReader notes what a view asks first, and answers nothing.
 type spyReader struct {
 	store.Reader // nil: what is not below panics, which ends the probe
@@ -287,4 +308,16 @@ func (s *spyReader) Approvals(f store.ApprovalFilter) ([]perdure.Approval, error
 
 func (s *spyReader) File(id perdure.SessionID, path string) (store.File, error) {
 	return store.File{}, s.ask("file %s %s", id, path)
+}
+
+func (s *spyReader) Spawn(key perdure.CallKey) (store.Spawn, error) {
+	return store.Spawn{}, s.ask("subagent of %s", key)
+}
+
+func (s *spyReader) SpawnOf(child perdure.SessionID) (store.Spawn, error) {
+	return store.Spawn{}, s.ask("whose is %s", child)
+}
+
+func (s *spyReader) Spawns(root perdure.SessionID) ([]store.Spawn, error) {
+	return nil, s.ask("subagents of %s", root)
 }

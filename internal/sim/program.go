@@ -36,6 +36,7 @@ type Step struct {
 	N       int           // its number when the program was made; it keeps it when others are dropped
 	Op      Op            //
 	Session int           // which of the program's
+	Below   int           // which of its subagents, from 1; 0, or while there are none: the session itself
 	After   time.Duration // virtual time since the step before
 	Pick    int           // which of several things it is about
 	Text    string        // of a message, see mind
@@ -51,6 +52,9 @@ func (s Step) String() string {
 		text += fmt.Sprintf(" s%d %q %s", s.Session, s.Text, s.Mode)
 	default:
 		text += fmt.Sprintf(" s%d pick %d", s.Session, s.Pick)
+	}
+	if s.Below > 0 {
+		text += fmt.Sprintf(" below %d", s.Below)
 	}
 	return strings.TrimRight(text, " ")
 }
@@ -78,6 +82,7 @@ type Settings struct {
 	Expiry   time.Duration // of approvals; 0: never
 	Drain    time.Duration // -1: none
 	Heal     bool          // a last engine brings all to rest, and not the one that runs
+	Agents   int           // subagents at work below a session; 0: the default
 }
 
 // String is the whole program, as it is printed when it fails.
@@ -100,9 +105,9 @@ func (p Program) String() string {
 var (
 	foreground = []string{
 		"pure", "pure", "note", "note", "charge", "charge", "serial", "soft", "soft_charge", "late", "needs", "needs", "client", "routed", "routed_charge",
-		"ask", "permit", "check", "list", "nonsense",
+		"ask", "permit", "check", "list", "nonsense", "agent", "agent", "routed_agent", "word", "tell",
 	}
-	background = []string{"bg_note", "bg_charge", "bg_slow", "bg_chatty", "bg_ask", "bg_needs"}
+	background = []string{"bg_note", "bg_charge", "bg_slow", "bg_chatty", "bg_ask", "bg_needs", "bg_agent"}
 )
 
 // Make makes the program of a seed.
@@ -111,9 +116,10 @@ func Make(seed uint64) Program {
 	p := Program{Seed: seed, Sessions: 2 + dice.IntN(3), Settings: Settings{
 		Serial: dice.IntN(4) == 0, Overflow: []string{"queue", "queue", "reject", "evict_oldest"}[dice.IntN(4)],
 		Expiry: []time.Duration{0, 0, 2 * time.Second}[dice.IntN(3)], Drain: []time.Duration{-1, 150 * time.Millisecond}[dice.IntN(2)], Heal: dice.IntN(2) == 0,
+		Agents: []int{0, 0, 2}[dice.IntN(3)],
 	}}
 	m := maker{dice: dice}
-	for n := range 20 + dice.IntN(21) {
+	for n := range 14 + dice.IntN(13) {
 		p.Steps = append(p.Steps, m.step(n+1, p.Sessions))
 	}
 	if dice.IntN(5) > 0 {
@@ -148,6 +154,8 @@ func (m *maker) step(n, sessions int) Step {
 	s := Step{N: n, Session: m.dice.IntN(sessions), Pick: m.dice.IntN(12), After: m.pause(n)}
 	if n <= sessions {
 		s.Session, s.Op = n-1, Send // each has something to do from the start
+	} else if m.dice.IntN(5) == 0 {
+		s.Below = 1 + m.dice.IntN(3)
 	}
 	for s.Op == "" {
 		w := weights[m.dice.IntN(len(weights))]
@@ -157,7 +165,7 @@ func (m *maker) step(n, sessions int) Step {
 	}
 	if s.Op == Send {
 		s.Mode = []perdure.Mode{"", "", "", perdure.ModeQueue, perdure.ModeInterrupt, perdure.ModeReject}[m.dice.IntN(6)]
-		s.Text = m.message()
+		s.Text = m.message(0)
 	}
 	return s
 }
@@ -168,28 +176,45 @@ func (m *maker) pause(n int) time.Duration {
 	return time.Duration(m.dice.Int64N(int64(most/time.Microsecond)))*time.Microsecond + time.Duration(n)*time.Nanosecond
 }
 
-// message lists calls, in one round or two.
-func (m *maker) message() string {
+// deepest is how deep orders for subagents are nested. One more than may be at work (SA5), so that some are refused.
+const deepest = 3
+
+// message lists calls, in one round or two. depth is that of the session that it is for.
+func (m *maker) message(depth int) string {
 	var rounds []string
 	for range 1 + m.dice.IntN(2)*m.dice.IntN(2) {
 		var orders []string
 		for range 1 + m.dice.IntN(3) {
-			orders = append(orders, m.order())
+			orders = append(orders, m.order(depth))
 		}
 		rounds = append(rounds, strings.Join(orders, " "))
 	}
 	return strings.Join(rounds, " | ")
 }
 
-func (m *maker) order() string {
+func (m *maker) order(depth int) string {
 	m.orders++
+	number := m.orders
 	name := foreground[m.dice.IntN(len(foreground))]
 	if m.dice.IntN(3) == 0 {
 		name = background[m.dice.IntN(len(background))]
+	}
+	if depth > 0 && m.dice.IntN(6) == 0 {
+		name = "tell" // there is somebody to tell
 	}
 	if !m.stubborn && m.dice.IntN(60) == 0 {
 		name, m.stubborn = []string{"stubborn", "bg_stubborn"}[m.dice.IntN(2)], true
 	}
 	how := []string{"", "", "", "", "", "", "!fail", "!panic"}[m.dice.IntN(8)]
-	return fmt.Sprintf("%s#%d%s", name, m.orders, how)
+	agent := strings.HasSuffix(name, "agent")
+	switch {
+	case agent && depth == deepest:
+		return fmt.Sprintf("note#%d", number)
+	case agent:
+		how = []string{"", "", "", "", "!schema"}[m.dice.IntN(5)]
+		return fmt.Sprintf("%s#%d%s%s", name, number, packed(m.message(depth+1)), how)
+	case name == "word":
+		return fmt.Sprintf("%s#%d%s", name, number, packed(m.order(deepest)))
+	}
+	return fmt.Sprintf("%s#%d%s", name, number, how)
 }

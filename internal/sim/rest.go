@@ -63,7 +63,7 @@ func (p *player) advance() bool {
 		}
 	case closing:
 		p.enter(parting)
-		for i, id := range w.ids {
+		for i, id := range w.sessions() { // of subagents too: what they did not live to be told
 			p.later(deed{name: "drain " + string(id), do: func(ctx context.Context, eng engine.Engine) ([]chaos.Told, error) {
 				_, err := eng.DrainReady(ctx, id)
 				return nil, err

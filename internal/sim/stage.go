@@ -2,11 +2,9 @@ package sim
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"hash/fnv"
 	"iter"
-	"regexp"
 	"strings"
 	"time"
 
@@ -16,6 +14,7 @@ import (
 	"github.com/perdure/perdure/model"
 	"github.com/perdure/perdure/tool"
 	tasks "github.com/perdure/perdure/tool/background"
+	"github.com/perdure/perdure/tool/subagent"
 )
 
 // hash is a number that follows from the seed and what it is about.
@@ -96,55 +95,6 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-var taskID = regexp.MustCompile(`task_[0-9a-f]{32}`)
-
-// calls is what the conversation asks the model to call next.
-func calls(messages []perdure.Message) []perdure.ToolCall {
-	round, said, known := 0, "", []string{}
-	for _, m := range messages {
-		switch {
-		case m.Role == perdure.RoleUser:
-			round, said = 0, m.Text()
-		case len(m.Calls()) > 0:
-			round++
-		}
-		for _, part := range m.Parts {
-			if part.Result != nil {
-				known = append(known, taskID.FindAllString(string(part.Result.Result), 1)...)
-			}
-		}
-	}
-	rounds := strings.Split(said, " | ")
-	if said == "" || round >= len(rounds) {
-		return nil
-	}
-	var list []perdure.ToolCall
-	for _, order := range strings.Fields(rounds[round]) {
-		if name, _, ok := strings.Cut(order, "#"); ok {
-			list = append(list, call(name, order, known))
-		}
-	}
-	return list
-}
-
-// call is one call of the model. Its id is that of the order, so it is the same in every attempt.
-func call(name, order string, known []string) perdure.ToolCall {
-	_, number, _ := strings.Cut(order, "#")
-	number, _, _ = strings.Cut(number, "!")
-	c := perdure.ToolCall{ID: perdure.CallID("c" + number), Name: name}
-	var args any = words{Text: order}
-	switch {
-	case strings.HasPrefix(name, "bg_"):
-		c.Name, args = "spawn_background", map[string]any{"tool": name, "args": args, "signal_on_completion": !strings.HasSuffix(number, "7")}
-	case name == "check" && len(known) > 0:
-		c.Name, args = "check_background_tool", map[string]any{"background_id": known[len(number)%len(known)], "wait_seconds": len(number) % 2, "cancel": strings.HasSuffix(number, "3")}
-	case name == "check" || name == "list":
-		c.Name, args = "check_background_tool", map[string]any{"list": true}
-	}
-	c.Arguments, _ = json.Marshal(args) // plain values
-	return c
-}
-
 // lifeKey is under which a context has the life that it belongs to.
 type lifeKey struct{}
 
@@ -187,7 +137,7 @@ func newTools() *tool.Registry {
 		}
 	}
 	var all []tool.Tool
-	for _, t := range tasks.Tools(tasks.Config{}) {
+	for _, t := range append(tasks.Tools(tasks.Config{}), subagent.Tools()...) {
 		all = append(all, gated{t})
 	}
 	all = append(all,
@@ -219,7 +169,7 @@ func newTools() *tool.Registry {
 
 // route sends calls to the background whose names say so.
 func route(call tool.Call) dispatch.Route {
-	if strings.HasPrefix(call.Tool, "routed") {
+	if strings.HasPrefix(call.Tool, "routed") || call.Tool == spawnAgent && strings.Contains(string(call.Args), `"name":"routed`) {
 		return dispatch.InBackground()
 	}
 	return dispatch.Route{}

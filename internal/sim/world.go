@@ -33,7 +33,6 @@ type world struct {
 	ops     int                        // guarded by mu; that clients wait for
 	filled  int                        // guarded by mu; jobs that hold a place until all are held
 	full    chan struct{}              // closed when they may end
-	over    atomic.Bool                // the program has ended
 
 	life  *life                        // only touched by the player, as is all below
 	lives []*life                      //
@@ -118,6 +117,7 @@ func (w *world) start() error {
 		Store: newHandle(w, l), Model: &mind{w: w, l: l}, Tools: w.tools, Route: route, PerSession: places, PerProcess: places * w.program.Sessions,
 		PerSessionDetached: places, Overflow: local.Overflow(s.Overflow), EvictCap: 4, ApprovalExpiry: s.Expiry, MaxExecutions: -1, NoProgress: -1,
 		Grace: grace, Drain: s.Drain, Beat: beat, Lease: 4 * beat, DeferAbove: -1,
+		SubagentsLive: s.Agents,
 	})
 	if err != nil {
 		stop()
@@ -264,6 +264,15 @@ func (w *world) read(r store.Reader, id perdure.SessionID) error {
 	}
 	if v.rows.Approvals, err = r.Approvals(store.ApprovalFilter{Session: id}); err != nil {
 		return err
+	}
+	handles, err := r.Spawns(v.fold.RootID())
+	if err != nil {
+		return err
+	}
+	for _, h := range handles {
+		if h.Key.Session == id {
+			v.rows.Handles = append(v.rows.Handles, chaos.Handle{Call: h.Key.Call, Task: h.Task, Child: h.Child, Ended: h.State == store.SpawnSettled})
+		}
 	}
 	for _, text := range chaos.Differences(v.fold, v.rows) {
 		w.wrong("I6", id, text)
