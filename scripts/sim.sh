@@ -4,7 +4,7 @@
 #   LANES_STEPS=n   random steps on lanes: start, detach, approve, cancel, kill … (1,000,000)
 #   LANES_SEED=n    the first program's seed (the clock's; it is printed, and so is the line that replays a red program)
 #   STORMS=n        random programs of each kind of storm, over engines that die on stores that fail (1,000)
-#   KILLPOINTS=all  every point of the matrix of kills; another word: a sample (all)
+#   KILLPOINTS=all  every point of the matrix of kills, and every commit of a simulation; another word: a sample (all)
 #   LINEAR_HISTORIES=n, LINEAR_OPERATIONS=n    histories of each model, and operations in each (1,000 and 5,000)
 #   LEASES=n        rounds of workers that are paused beyond their leases and come back (10,000), from LEASE_SEED on (1)
 #   SEEDS=n         random programs of the deterministic simulation (10,000), from FIRST_SEED=n on (1)

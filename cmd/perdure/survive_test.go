@@ -114,9 +114,19 @@ func (p place) untilRunning() {
 // and the task keeps its id, its run, its paths, its whole output and its real exit code.
 func TestR33AdoptsACommand(t *testing.T) {
 	t.Parallel()
+	for kills, lines := range map[int]int{1: 40, 3: counted(t, "PERDURE_LONG_COMMAND", 160)} { // of a twentieth of a second
+		t.Run(fmt.Sprint(kills, " kills"), func(t *testing.T) {
+			t.Parallel()
+			adoptsACommand(t, kills, lines)
+		})
+	}
+}
+
+func adoptsACommand(t *testing.T, kills, lines int) {
+	t.Helper()
 	p := newPlace(t, nil)
 	script := filepath.Join(p.work, "script.yaml")
-	command := `for i in $(seq 1 40); do echo "line $i"; sleep 0.05; done; exit 7`
+	command := fmt.Sprintf(`for i in $(seq 1 %d); do echo "line $i"; sleep 0.05; done; exit 7`, lines)
 	text := fmt.Sprintf(`
 rules:
   - when: {last_role: notification}
@@ -133,19 +143,23 @@ rules:
 	p.killedAt(`"turn.completed"`, append(args, "go")...)
 	before := p.task()
 
+	for range kills - 1 {
+		p.killedAt(`"task.reattached"`, "run", "--last", "-o", "jsonl")
+	}
 	p.output("run", "--last", "-o", "jsonl")
 
 	after := p.task()
-	if after.ID != before.ID || after.Run != before.Run || after.State != perdure.TaskSucceeded || after.Executions != 1 || after.Attempt != 2 {
+	if after.ID != before.ID || after.Run != before.Run || after.State != perdure.TaskSucceeded || after.Executions != 1 || after.Attempt != kills+1 {
 		t.Errorf("before %+v\nafter %+v", before, after)
 	}
 	want := ""
-	for i := range 40 {
+	for i := range lines {
 		want += fmt.Sprintf("line %d\n", i+1)
 	}
 	if got := p.output("task", "log", string(after.ID)); got != want {
 		t.Errorf("the log has a hole or a repetition:\n%s", got)
 	}
+	t.Logf("%d kills: attempt %d, %d lines whole, exit code 7, %s from start to end", kills, after.Attempt, lines, after.FinishedAt.Sub(after.StartedAt).Round(time.Second))
 	result, err := os.ReadFile(filepath.Join(p.work, after.ResultPath))
 	if err != nil || !strings.Contains(string(result), `"exit_code": 7`) || after.ResultPath != after.ArtifactDir()+"/result.json" {
 		t.Errorf("%s: %s, %v", after.ResultPath, result, err)

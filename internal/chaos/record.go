@@ -28,6 +28,7 @@ type Line struct {
 type Journal struct {
 	Session perdure.SessionID
 	Events  []perdure.Event
+	Stored  [][]byte // the events in their stored form, for those who judge often; nil: they are encoded again
 }
 
 // Record is what a run left behind. What it does not have is not judged.

@@ -46,9 +46,14 @@ type keeping struct {
 
 func keep(j Journal) *keeping {
 	k := &keeping{events: map[string]bool{}, messages: map[perdure.MessageID]bool{}, canceled: map[perdure.TaskID]bool{}, results: map[string]bool{}}
+	for _, body := range j.Stored {
+		k.events[string(body)] = true
+	}
 	for _, event := range j.Events {
-		if body, err := perdure.EncodeEvent(event); err == nil {
-			k.events[string(body)] = true
+		if j.Stored == nil {
+			if body, err := perdure.EncodeEvent(event); err == nil {
+				k.events[string(body)] = true
+			}
 		}
 		switch f := event.Fact.(type) {
 		case perdure.MessageReceived:

@@ -19,7 +19,7 @@ func TestWitness(t *testing.T) {
 	call := perdure.Call{Key: perdure.CallKey{Session: told.Session, Call: "call_1"}, State: perdure.CallSettled, Executions: 1}
 	words := told.Events[find[perdure.MessageReceived](t, told)].Fact.(perdure.MessageReceived).Message.Text()
 	aftermath := func() Aftermath {
-		return Aftermath{Journals: []Journal{{told.Session, slices.Clone(told.Events)}}, Calls: []perdure.Call{call}, Tasks: []perdure.Task{last}}
+		return Aftermath{Journals: []Journal{{Session: told.Session, Events: slices.Clone(told.Events)}}, Calls: []perdure.Call{call}, Tasks: []perdure.Task{last}}
 	}
 	for name, c := range map[string]struct {
 		harm func(*Aftermath)

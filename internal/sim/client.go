@@ -61,6 +61,16 @@ func (w *world) deed(s Step) (deed, bool) {
 	return w.deedOf(id, s)
 }
 
+// waiting are the calls that wait for a subagent in the foreground.
+func (w *world) waiting() (keys []perdure.CallKey) {
+	for _, id := range w.sessions() {
+		for _, c := range inPhase(w.views[id], perdure.CallInWork, spawnAgent) {
+			keys = append(keys, perdure.CallKey{Session: id, Call: c})
+		}
+	}
+	return keys
+}
+
 // below are the subagents of a session that were seen, and theirs.
 func (w *world) below(root perdure.SessionID) (ids []perdure.SessionID) {
 	for _, id := range w.sessions() {
@@ -93,6 +103,10 @@ func (w *world) deedOf(id perdure.SessionID, s Step) (deed, bool) {
 		})
 	case Detach:
 		c, ok := pick(inPhase(v, perdure.CallInWork), s.Pick)
+		if key, some := pick(w.waiting(), s.Pick); some && s.Pick%4 > 0 { // they are rare
+			id, c, ok = key.Session, key.Call, true
+			d.name = fmt.Sprintf("step %d, %s of %s", s.N, s.Op, id)
+		}
 		if !ok {
 			return d, false
 		}
@@ -205,13 +219,13 @@ func pick[T any](from []T, n int) (one T, ok bool) {
 	return from[n%len(from)], true
 }
 
-// inPhase are the calls of a turn that are in a phase.
-func inPhase(v *view, phase perdure.CallPhase) (ids []perdure.CallID) {
+// inPhase are the calls of a turn that are in a phase, of all tools or only of some.
+func inPhase(v *view, phase perdure.CallPhase, tools ...string) (ids []perdure.CallID) {
 	if v.fold.Turn == nil {
 		return nil
 	}
 	for _, c := range v.fold.Turn.Calls {
-		if c.Phase == phase {
+		if c.Phase == phase && (len(tools) == 0 || slices.Contains(tools, c.Name)) {
 			ids = append(ids, c.ID)
 		}
 	}

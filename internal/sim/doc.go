@@ -1,4 +1,4 @@
-// Package sim plays seeded random programs against the whole runtime in a bubble of testing/synctest: sessions, lanes,
+// Package sim plays seeded random programs against the whole runtime in a bubble of testing/synctest: sessions, subagents, lanes,
 // approvals, cancels, faults and deaths at commits, in virtual time, over a store in memory. After each step the invariants
 // of internal/chaos are checked (R18).
 //

@@ -26,9 +26,6 @@ type Outcome struct {
 // enough is how many broken promises end a program: the rest would only follow from them.
 const enough = 12
 
-// judging is after how many steps all of the journals are judged. Rows are compared with them after each commit.
-const judging = 1
-
 // endless is how often the gate lets something through before a program is taken for one that never ends.
 const endless = 20_000
 
@@ -182,7 +179,11 @@ func (p *player) best() (best *item) {
 	for _, it := range p.w.gate.list() {
 		if it.rank == 0 {
 			p.w.probe(it)
-			it.rank = p.w.rank(it.label, p.w.seen[it.label])
+			n := p.w.seen[it.label]
+			if it.sort == look {
+				n = p.w.moved // how often somebody looks depends on whether two wake-ups came before the first was heard
+			}
+			it.rank = p.w.rank(it.label, n)
 			if it.sort == commit && !it.moves {
 				it.rank >>= 32 // it is no choice: it goes before everything that writes
 			}
@@ -214,9 +215,7 @@ func (p *player) step(best *item) bool {
 	if p.next < len(w.program.Steps) {
 		p.due = time.Now().Add(w.program.Steps[p.next].After)
 	}
-	if s.N%judging == 0 {
-		w.judge(true)
-	}
+	w.judge(true) // of all that came of the steps before
 	p.take(s)
 	return true
 }

@@ -146,7 +146,7 @@ var weights = []struct {
 	op     Op
 	weight int
 }{
-	{Send, 11}, {Repeat, 1}, {Interrupt, 2}, {Cancel, 4}, {CancelAll, 1}, {Decide, 5}, {Reply, 3}, {Answer, 2}, {Detach, 2}, {Deliver, 2}, {Drain, 1},
+	{Send, 11}, {Repeat, 1}, {Interrupt, 2}, {Cancel, 4}, {CancelAll, 1}, {Decide, 5}, {Reply, 3}, {Answer, 2}, {Detach, 4}, {Deliver, 2}, {Drain, 1},
 	{Mail, 1}, {Resolve, 3}, {Stop, 1}, {Kill, 2},
 }
 
@@ -188,6 +188,12 @@ func (m *maker) message(depth int) string {
 			orders = append(orders, m.order(depth))
 		}
 		rounds = append(rounds, strings.Join(orders, " "))
+	}
+	if depth < deepest && m.dice.IntN(6) == 0 { // somebody works in the background, and is told something more
+		m.orders += 2
+		agent, word := m.orders-1, m.orders
+		rounds = append(rounds,
+			fmt.Sprintf("bg_agent#%d%s", agent, packed(m.order(deepest)+" | "+m.order(deepest))), fmt.Sprintf("word#%d%s", word, packed(m.order(deepest))))
 	}
 	return strings.Join(rounds, " | ")
 }

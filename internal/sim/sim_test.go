@@ -5,6 +5,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -19,6 +20,7 @@ const (
 	twice     = 30    // of those, how many are played twice
 	shrinking = 80    // plays that a failure may cost
 	sideways  = 4     // bubbles side by side
+	family    = 7     // the seed of a program with subagents
 )
 
 // play plays a program in a bubble of its own, which also finds goroutines that are left.
@@ -163,20 +165,34 @@ func TestR18SabotageIsNoticed(t *testing.T) {
 	}
 }
 
-// TestR18EveryCommit dies at every commit of one program: before it, after it, and after it without telling.
+// TestR18EveryCommit dies at the commits of one program with subagents: before, after, and after without telling. With
+// KILLPOINTS=all at every commit in each way, else at every eighth, in one way after another.
 func TestR18EveryCommit(t *testing.T) {
 	t.Parallel()
 	stage := sim.NewStage()
-	p := sim.Make(3)
+	p := sim.Make(family)
 	p.Faults = nil
-	commits := uint64(play(t, stage, p).Commits)
-	eachSeed(t, 1, commits, func(t *testing.T, n uint64) {
-		for _, act := range []sim.Act{sim.DieBefore, sim.DieAfter, sim.DieUntold} {
-			q := p
-			q.Faults = []sim.Fault{{Commit: int(n), Act: act}}
-			for _, v := range play(t, stage, q).Broken {
-				t.Errorf("commit %d, %s: %s %s: %s", n, act, v.Invariant, v.Session, v.Text)
+	whole := play(t, stage, p)
+	if !slices.ContainsFunc(whole.Trace, func(line string) bool { return strings.Contains(line, `"lineage":`) }) {
+		t.Fatalf("the program of seed %d has no subagent: choose another", family)
+	}
+	ways := []sim.Act{sim.DieBefore, sim.DieAfter, sim.DieUntold}
+	var deaths []sim.Fault
+	for commit := 1; commit <= whole.Commits; commit++ {
+		switch {
+		case os.Getenv("KILLPOINTS") == "all":
+			for _, way := range ways {
+				deaths = append(deaths, sim.Fault{Commit: commit, Act: way})
 			}
+		case commit%8 == 0:
+			deaths = append(deaths, sim.Fault{Commit: commit, Act: ways[commit/8%len(ways)]})
+		}
+	}
+	eachSeed(t, 0, uint64(len(deaths)), func(t *testing.T, n uint64) {
+		q := p
+		q.Faults = deaths[n : n+1]
+		for _, v := range play(t, stage, q).Broken {
+			t.Errorf("%+v: %s %s: %s", deaths[n], v.Invariant, v.Session, v.Text)
 		}
 	})
 }

@@ -249,7 +249,11 @@ func (w *world) read(r store.Reader, id perdure.SessionID) error {
 		if err := v.fold.Apply(e); err != nil {
 			return err
 		}
-		v.journal.Events = append(v.journal.Events, e)
+		body, err := perdure.EncodeEvent(e)
+		if err != nil {
+			return err
+		}
+		v.journal.Events, v.journal.Stored = append(v.journal.Events, e), append(v.journal.Stored, body)
 	}
 	row, err := r.Session(id)
 	if err != nil {
