@@ -2,7 +2,7 @@
 
 // Reliability runs every attack on Perdure that counts its trials, and writes down what came of it: RELIABILITY.md.
 //
-//	go run ./bench/reliability [-scale quick|full] [-seed N] [-only ROW,ROW] [-keep FILE] [-o FILE]
+//	go run ./bench/reliability [-scale quick|full] [-seed N] [-only ROW,ROW] [-count ROW=N] [-keep FILE] [-o FILE]
 //
 // With -keep the results are kept in a file as well, and rows that are not run stand on the page as they are kept there:
 // so the rows of a page may run one at a time, each with its own date and commit.
@@ -21,6 +21,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -42,6 +43,7 @@ type options struct {
 	seed  int64
 	only  []string
 	keep  string
+	count map[string]int // trials of a row, instead of those of the scale
 	out   string
 }
 
@@ -51,11 +53,23 @@ func parse(args []string, progress io.Writer) (options, error) {
 	flags.SetOutput(progress)
 	flags.StringVar(&o.scale, "scale", "full", "quick: minutes, full: hours")
 	flags.Int64Var(&o.seed, "seed", 1, "of all that is random")
+	counts := flags.String("count", "", "trials of some rows, as ROW=N, separated by commas, instead of those of the scale")
 	only := flags.String("only", "", "run these rows and no others, separated by commas")
 	flags.StringVar(&o.keep, "keep", "", "a file that keeps the results of rows between runs")
 	flags.StringVar(&o.out, "o", "RELIABILITY.md", "where the page is written")
 	if err := flags.Parse(args); err != nil {
 		return o, err
+	}
+	if *counts != "" {
+		o.count = map[string]int{}
+		for _, pair := range strings.Split(*counts, ",") {
+			id, text, _ := strings.Cut(pair, "=")
+			n, err := strconv.Atoi(text)
+			if err != nil || n < 1 {
+				return o, fmt.Errorf("-count is ROW=N,ROW=N, not %q", *counts)
+			}
+			o.count[id] = n
+		}
 	}
 	if *only != "" {
 		o.only = strings.Split(*only, ",")

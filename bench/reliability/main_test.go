@@ -15,7 +15,7 @@ func TestParse(t *testing.T) {
 	if err != nil || o.scale != "quick" || o.seed != 7 || !wanted(o.only, "LANES") || wanted(o.only, "R2") || !wanted(nil, "R2") {
 		t.Errorf("got %+v, %v", o, err)
 	}
-	for _, args := range [][]string{{"-scale", "huge"}, {"more"}, {"-seed", "x"}} {
+	for _, args := range [][]string{{"-scale", "huge"}, {"more"}, {"-seed", "x"}, {"-count", "R1"}} {
 		if _, err := parse(args, io.Discard); err == nil {
 			t.Errorf("%v was taken", args)
 		}

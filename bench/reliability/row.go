@@ -27,7 +27,10 @@ type row struct {
 
 // rows are the attacks, in the order in which they run.
 func rows(o options, binary string) []row {
-	count := func(quick, full int) int {
+	count := func(id string, quick, full int) int {
+		if n, ok := o.count[id]; ok {
+			return n
+		}
 		if o.scale == "quick" {
 			return quick
 		}
@@ -43,7 +46,7 @@ func rows(o options, binary string) []row {
 		}
 		return list
 	}
-	kills, sessions := count(30, 1000), count(10, 50)
+	kills, sessions := count("R1", 30, 1000), count("sessions", 10, 50)
 	return []row{
 		{
 			"R1", "the real binary is killed, stopped and asked to end at random moments, under mixed work; judged from outside", "kills", kills, nil,
@@ -54,29 +57,29 @@ func rows(o options, binary string) []row {
 			env("KILLPOINTS", map[bool]string{true: "some", false: "all"}[o.scale == "quick"]), test("./engine/local", "TestR02.*"),
 		},
 		{
-			"R5", "power cuts: the file operations of a run, with writes lost and torn", "crash states", count(300, 10000),
-			env("PERDURE_POWER_CUTS", count(300, 10000)), test("./cmd/perdure", "TestR05.*"),
+			"R5", "power cuts: the file operations of a run, with writes lost and torn", "crash states", count("R5", 300, 10000),
+			env("PERDURE_POWER_CUTS", count("R5", 300, 10000)), test("./cmd/perdure", "TestR05.*"),
 		},
 		{
-			"R6", "fsync and write fail at the nth call of the real binary", "failures put in", 0, env("PERDURE_DISK_FAULTS", count(12, 50)), test("./cmd/perdure", "TestR06.*"),
+			"R6", "fsync and write fail at the nth call of the real binary", "failures put in", 0, env("PERDURE_DISK_FAULTS", count("R6", 12, 50)), test("./cmd/perdure", "TestR06.*"),
 		},
 		{
-			"R7", "the disk is full at random moments", "cycles", count(10, 200), env("PERDURE_FULL_DISKS", count(10, 200)), test("./cmd/perdure", "TestR07.*"),
+			"R7", "the disk is full at random moments", "cycles", count("R7", 10, 200), env("PERDURE_FULL_DISKS", count("R7", 10, 200)), test("./cmd/perdure", "TestR07.*"),
 		},
 		{
-			"R12", "a worker is stopped beyond its lease, another takes over, the first goes on", "rounds", count(300, 10000), env("LEASES", count(300, 10000)), test("./engine/local", "TestR12.*"),
+			"R12", "a worker is stopped beyond its lease, another takes over, the first goes on", "rounds", count("R12", 300, 10000), env("LEASES", count("R12", 300, 10000)), test("./engine/local", "TestR12.*"),
 		},
 		{
-			"R17", "histories of the ledger, of handles, tasks and files are linearisable", "histories a model", count(60, 1000),
-			env("LINEAR_HISTORIES", count(60, 1000), "LINEAR_OPERATIONS", count(300, 5000)), test("./internal/linear", "TestR17.*"),
+			"R17", "histories of the ledger, of handles, tasks and files are linearisable", "histories a model", count("R17", 60, 1000),
+			env("LINEAR_HISTORIES", count("R17", 60, 1000), "LINEAR_OPERATIONS", count("operations", 300, 5000)), test("./internal/linear", "TestR17.*"),
 		},
 		{
-			"R18", "simulated programs of sessions, lanes, approvals, subagents, cancels and crashes, in virtual time", "programs", count(1000, 10000),
-			env("SEEDS", count(1000, 10000)), test("./internal/sim", "TestR18.*"),
+			"R18", "simulated programs of sessions, lanes, approvals, subagents, cancels and crashes, in virtual time", "programs", count("R18", 1000, 10000),
+			env("SEEDS", count("R18", 1000, 10000)), test("./internal/sim", "TestR18.*"),
 		},
 		{
-			"lanes", "random interleavings of start, detach, approve, deny, cancel, interrupt, complete, fail, panic, drain, restart", "steps", count(20000, 1000000),
-			env("LANES_STEPS", count(20000, 1000000), "LANES_SEED", seed), test("./engine/local", "TestLaneStorm"),
+			"lanes", "random interleavings of start, detach, approve, deny, cancel, interrupt, complete, fail, panic, drain, restart", "steps", count("lanes", 20000, 1000000),
+			env("LANES_STEPS", count("lanes", 20000, 1000000), "LANES_SEED", seed), test("./engine/local", "TestLaneStorm"),
 		},
 		{
 			"R32", "bugs put back into a copy, one at a time: a test must find each", "bugs", 0, nil, []string{"bash", "scripts/museum.sh"},

@@ -58,6 +58,7 @@ func (d Driver) Run(ctx context.Context, enough <-chan struct{}) error {
 // sessions leads one session after another.
 func (d Driver) sessions(ctx context.Context, number int, enough <-chan struct{}) error {
 	dice := rand.New(rand.NewPCG(uint64(d.Seed), uint64(number)))
+	var left []*talk // did not come to rest in time: they wait for somebody, or take long
 	for n := 0; ; n++ {
 		s, err := d.begin(ctx, fmt.Sprintf("%d.%d", number+1, n+1), dice)
 		if err != nil {
@@ -72,12 +73,21 @@ func (d Driver) sessions(ctx context.Context, number int, enough <-chan struct{}
 			}
 		}
 		if !over(enough) {
-			if err := s.rest(ctx, patience); err != nil {
+			rested, err := s.rest(ctx, patience)
+			if err != nil {
 				return err
+			}
+			if !rested { // it is seen to at the end
+				left = append(left, s)
 			}
 			continue
 		}
-		return s.rest(ctx, d.Rest)
+		for _, s := range append(left, s) {
+			if _, err := s.rest(ctx, d.Rest); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
 }
 
@@ -141,7 +151,8 @@ func (t *talk) step(ctx context.Context) error {
 	if err := t.look(ctx); err != nil || t.dice.IntN(5) == 0 {
 		return err
 	}
-	return t.rest(ctx, patience)
+	_, err := t.rest(ctx, patience)
+	return err
 }
 
 // soon is a moment in the middle of what a message asks for.
@@ -239,27 +250,27 @@ func bytesOf(log engine.Log) (all []byte) {
 	return all
 }
 
-// rest answers what is asked until the session is at rest, or the time is over.
-func (t *talk) rest(ctx context.Context, limit time.Duration) error {
+// rest answers what is asked until the session is at rest, or the time is over: then it has not rested.
+func (t *talk) rest(ctx context.Context, limit time.Duration) (rested bool, err error) {
 	for until := time.Now().Add(limit); time.Now().Before(until); {
 		s, err := t.Engine.Session(ctx, t.id)
 		switch {
 		case err != nil:
 			if err := t.allowed(err); err != nil {
-				return err
+				return false, err
 			}
 		case s.NeedsYou > 0:
 			if err := t.answer(ctx); err != nil {
-				return err
+				return false, err
 			}
 		case s.OpenTasks == 0 && (s.Status == perdure.SessionIdle || s.Status == perdure.SessionStarted):
-			return t.atRest(ctx, limit)
+			return true, t.atRest(ctx, limit)
 		}
 		if !wait(ctx, glance) {
-			return context.Cause(ctx)
+			return false, context.Cause(ctx)
 		}
 	}
-	return nil
+	return false, nil
 }
 
 // atRest lets the session prove that it is at rest: nothing is queued, and nothing is on its way home.

@@ -94,7 +94,7 @@ func NoStuck(r Record) []Violation {
 		if s.Turn != nil {
 			texts = append(texts, fmt.Sprintf("turn %s still runs", s.Turn.ID))
 		}
-		if len(s.Queue) > 0 {
+		if len(s.Queue) > 0 && s.Stopped == nil { // a stopped subagent starts nothing until a person speaks to it
 			texts = append(texts, fmt.Sprintf("%d messages wait", len(s.Queue)))
 		}
 		for _, task := range s.OpenTasks() {
@@ -211,16 +211,31 @@ func DeliveredOnce(r Record) []Violation {
 	return sorted(broken)
 }
 
-// deliveries counts how often the result of each ended to_loop task came home.
+// deliveries counts how often the result of each ended to_loop task came home that had to: one that starts no turn of its
+// own comes with the next one (DL6), and has to once that has asked the model.
 func deliveries(j Journal) map[perdure.TaskID]int {
 	home := map[perdure.TaskID]int{}
 	owed := map[perdure.TaskID]int{}
+	waits := map[perdure.TaskID]bool{}
 	for _, event := range j.Events {
 		switch f := event.Fact.(type) {
 		case perdure.TaskUpdated:
-			if f.Task.State.Terminal() && f.Task.Delivery == perdure.ToLoop {
-				owed[f.Task.ID] = max(owed[f.Task.ID], 0)
+			if !f.Task.State.Terminal() || f.Task.Delivery != perdure.ToLoop {
+				continue
 			}
+			if f.Task.Wake == perdure.WakeContinue {
+				owed[f.Task.ID] = 0
+			} else {
+				waits[f.Task.ID] = true
+			}
+		case perdure.ReasonStarted:
+			if f.Attempt > 1 { // asked again: nothing new enters
+				continue
+			}
+			for id := range waits {
+				owed[id] = 0
+			}
+			clear(waits)
 		case perdure.TaskDelivered:
 			for _, id := range f.TaskIDs {
 				home[id]++
@@ -229,6 +244,11 @@ func deliveries(j Journal) map[perdure.TaskID]int {
 			for _, id := range f.Result.Read {
 				home[id] = max(home[id], 1)
 			}
+		}
+	}
+	for id := range waits {
+		if home[id] > 0 {
+			owed[id] = 0
 		}
 	}
 	for id := range owed {

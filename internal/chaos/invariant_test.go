@@ -203,3 +203,42 @@ func TestReadLedger(t *testing.T) {
 		t.Errorf("a ledger that is not there: got %v, %v", lines, err)
 	}
 }
+
+func TestDeliveriesThatStartNoTurn(t *testing.T) { // DL6
+	t.Parallel()
+	ended := func(wake perdure.Wake) perdure.Event {
+		return perdure.Event{Fact: perdure.TaskUpdated{Task: perdure.Task{ID: "task_1", State: perdure.TaskCanceled, Delivery: perdure.ToLoop, Wake: wake}}}
+	}
+	asked := func(attempt int) perdure.Event { return perdure.Event{Fact: perdure.ReasonStarted{Attempt: attempt}} }
+	home := perdure.Event{Fact: perdure.TaskDelivered{TaskIDs: []perdure.TaskID{"task_1"}}}
+	for name, c := range map[string]struct {
+		events []perdure.Event
+		whole  bool
+	}{
+		"it starts one and does not come":      {[]perdure.Event{ended(perdure.WakeContinue)}, false},
+		"no turn comes":                        {[]perdure.Event{ended(perdure.WakeNotify)}, true},
+		"the model is only asked once more":    {[]perdure.Event{ended(perdure.WakeNotify), asked(2)}, true},
+		"the model is asked without it":        {[]perdure.Event{ended(perdure.WakeNotify), asked(1)}, false},
+		"it comes with the next turn":          {[]perdure.Event{ended(perdure.WakeNotify), home, asked(1)}, true},
+		"it comes twice":                       {[]perdure.Event{ended(perdure.WakeNotify), home, home, asked(1)}, false},
+		"it comes twice, and nobody was asked": {[]perdure.Event{ended(perdure.WakeNone), home, home}, false},
+	} {
+		if broken := DeliveredOnce(Record{Journals: []Journal{{Events: c.events}}}); (len(broken) == 0) != c.whole {
+			t.Errorf("%s: got %+v", name, broken)
+		}
+	}
+}
+
+func TestAStoppedSubagentIsNotStuck(t *testing.T) { // SA11
+	t.Parallel()
+	events := []perdure.Event{
+		{Seq: 1, Fact: perdure.SessionCreated{}}, {Seq: 2, Fact: perdure.MessageReceived{Message: perdure.Text("do"), Source: "parent"}},
+	}
+	stopped := append(slices.Clone(events), perdure.Event{Seq: 3, Fact: perdure.SessionStopped{By: "user"}})
+	if broken := NoStuck(Record{Journals: []Journal{{Events: events}}}); len(broken) != 1 {
+		t.Errorf("a message that waits: got %+v", broken)
+	}
+	if broken := NoStuck(Record{Journals: []Journal{{Events: stopped}}}); len(broken) != 0 {
+		t.Errorf("of a stopped one: got %+v", broken)
+	}
+}
