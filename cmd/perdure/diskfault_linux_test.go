@@ -101,7 +101,7 @@ func trailOf(t *testing.T, path string, i injection) trail {
 func TestR06DiskFaults(t *testing.T) {
 	t.Parallel()
 	needTracing(t, "R6")
-	few := counted(t, "PERDURE_DISK_FAULTS", 3)
+	few := counted(t, "PERDURE_DISK_FAULTS", 2)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	dice := rand.New(rand.NewPCG(seed, 6))

@@ -348,7 +348,7 @@ func finish(ctx context.Context, dir string) (broken []string) {
 func TestR05PowerCut(t *testing.T) {
 	t.Parallel()
 	needTracing(t, "R5")
-	states, seed := counted(t, "PERDURE_POWER_CUTS", 150), uint64(time.Now().UnixNano())
+	states, seed := counted(t, "PERDURE_POWER_CUTS", 100), uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	began := time.Now()
 	r := record(t, 32) // enough for a checkpoint in the middle of a life

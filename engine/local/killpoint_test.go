@@ -40,7 +40,7 @@ steps: [{text: x}, {text: it goes on, repeat: true}]
 `
 
 // killStride says how many of the matrix are played: every killStride-th, unless KILLPOINTS=all.
-const killStride = 61
+const killStride = 151
 
 // lastWords is how long an engine goes on after a panic that it caught: what the panic tore apart may have to wait for the
 // next start.

@@ -314,7 +314,7 @@ func (r *round) crowd() []string {
 // TestR12ThreeWorkers is TestR12PausedWorker with three workers and three pauses.
 func TestR12ThreeWorkers(t *testing.T) {
 	t.Parallel()
-	from, to := leaseRounds(t, 15)
+	from, to := leaseRounds(t, 9)
 	for seed := from; seed < to && !t.Failed(); seed++ {
 		synctest.Test(t, func(t *testing.T) {
 			for _, wrong := range newRound(t, seed, pauses(seed%3)).crowd() {
@@ -350,7 +350,7 @@ func TestR12StaleWritesAreSeen(t *testing.T) {
 // any more (R12, RC18).
 func TestR12PausedWorker(t *testing.T) {
 	t.Parallel()
-	from, to := leaseRounds(t, 120)
+	from, to := leaseRounds(t, 60)
 	for seed := from; seed < to && !t.Failed(); seed++ {
 		synctest.Test(t, func(t *testing.T) {
 			for _, wrong := range newRound(t, seed, pauses(seed%3)).paused() {

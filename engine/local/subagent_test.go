@@ -230,12 +230,12 @@ func TestSubagentCrashPoints(t *testing.T) {
 	}
 }
 
-// familyStride is how far one point is from the next: every point with KILLPOINTS=all, else every third.
+// familyStride is how far one point is from the next: every point with KILLPOINTS=all, else every fifth.
 func familyStride() int64 {
 	if os.Getenv("KILLPOINTS") == "all" {
 		return 1
 	}
-	return 3
+	return 5
 }
 
 // familyCrash plays the story with one death and reports whether it came to that.

@@ -16,7 +16,7 @@ import (
 
 // What is played when nobody says otherwise.
 const (
-	seeds     = 1_000 // of the simulation
+	seeds     = 250   // of the simulation
 	twice     = 30    // of those, how many are played twice
 	shrinking = 80    // plays that a failure may cost
 	sideways  = 4     // bubbles side by side
