@@ -16,11 +16,11 @@ import (
 
 // What is played when nobody says otherwise.
 const (
-	seeds     = 250   // of the simulation
-	twice     = 30    // of those, how many are played twice
-	shrinking = 80    // plays that a failure may cost
-	sideways  = 4     // bubbles side by side
-	family    = 7     // the seed of a program with subagents
+	seeds     = 250 // of the simulation
+	twice     = 30  // of those, how many are played twice
+	shrinking = 80  // plays that a failure may cost
+	sideways  = 4   // bubbles side by side
+	family    = 7   // the seed of a program with subagents
 )
 
 // play plays a program in a bubble of its own, which also finds goroutines that are left.
