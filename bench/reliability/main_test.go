@@ -40,7 +40,7 @@ func TestPage(t *testing.T) {
 	t.Parallel()
 	o := options{keep: filepath.Join(t.TempDir(), "kept.json"), out: filepath.Join(t.TempDir(), "page.md")}
 	first := page{results: []result{
-		{Row: row{ID: "R1", What: "kills", Trial: "kills", N: 10, Args: []string{"/tmp/x/perdure", "chaos"}}},
+		{Row: row{ID: "R1", What: "kills", Trial: "kills", N: 10, Args: []string{"/x/perdure", "chaos"}}},
 		{Row: row{ID: "R2", What: "points", Args: []string{"go", "test"}, Env: []string{"A=1"}}, Failed: "exit status 1", Tail: "it broke"},
 	}}
 	if err := first.save(o); err != nil {
@@ -50,7 +50,7 @@ func TestPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.add(result{Row: row{ID: "R1", What: "kills", Trial: "kills", N: 1000, Args: []string{"/tmp/x/perdure", "chaos"}}, Figures: []string{`{"kills":1000}`}})
+	p.add(result{Row: row{ID: "R1", What: "kills", Trial: "kills", N: 1000, Args: []string{"/x/perdure", "chaos"}}, Figures: []string{`{"kills":1000}`}})
 	text := p.text()
 	for _, want := range []string{
 		"| R1 | kills | 1000 kills | 0 | 0.003 | 0s |", "| R2 | points |  | **failed** |  | 0s |", "\nperdure chaos\n", "\nA=1 go test\n", `{"kills":1000}`,

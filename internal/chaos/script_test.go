@@ -22,7 +22,7 @@ func TestMixedObeysEachWord(t *testing.T) {
 		}
 	}
 
-	mix, err := Mixed(all, `'/a b/perdure' chaos-part effect --ledger /tmp/x`, nil)
+	mix, err := Mixed(all, `'/a b/perdure' chaos-part effect --ledger /x`, nil)
 
 	if err != nil {
 		t.Fatal(err)
