@@ -15,6 +15,7 @@ import (
 // The bounds of the driver's patience. The longest tool of the mix takes two seconds.
 const (
 	glance    = 300 * time.Millisecond // between two looks at a session in work
+	calm      = 2 * time.Second        // for a session to prove that it is at rest
 	patience  = 5 * time.Second        // for a session to come to rest before the next message
 	fewest    = 6                      // messages of a session
 	most      = 14
@@ -264,7 +265,9 @@ func (t *talk) rest(ctx context.Context, limit time.Duration) (rested bool, err 
 				return false, err
 			}
 		case s.OpenTasks == 0 && (s.Status == perdure.SessionIdle || s.Status == perdure.SessionStarted):
-			return true, t.atRest(ctx, limit)
+			if rested, err := t.atRest(ctx); rested || err != nil {
+				return rested, err
+			}
 		}
 		if !wait(ctx, glance) {
 			return false, context.Cause(ctx)
@@ -273,15 +276,19 @@ func (t *talk) rest(ctx context.Context, limit time.Duration) (rested bool, err 
 	return false, nil
 }
 
-// atRest lets the session prove that it is at rest: nothing is queued, and nothing is on its way home.
-func (t *talk) atRest(ctx context.Context, limit time.Duration) error {
-	short, cancel := context.WithTimeout(ctx, limit)
+// atRest lets the session prove that it is at rest: nothing is queued, and nothing is on its way home. What was queued may
+// ask something, so nobody waits for long.
+func (t *talk) atRest(ctx context.Context) (bool, error) {
+	short, cancel := context.WithTimeout(ctx, calm)
 	defer cancel()
-	if err := t.Engine.WaitIdle(short, t.id); err != nil && ctx.Err() == nil {
-		return nil // it is judged at the end
+	if err := t.Engine.WaitIdle(short, t.id); err != nil {
+		if ctx.Err() != nil {
+			return false, context.Cause(ctx)
+		}
+		return false, t.allowed(err)
 	}
 	_, err := t.tasks(ctx)
-	return err
+	return err == nil, err
 }
 
 // answer gives verdicts on what waits for one, and answers to questions.
