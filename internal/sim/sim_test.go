@@ -16,8 +16,8 @@ import (
 
 // What is played when nobody says otherwise.
 const (
-	seeds     = 250 // of the simulation
-	twice     = 30  // of those, how many are played twice
+	seeds     = 100 // of the simulation
+	twice     = 10  // of those, how many are played twice
 	shrinking = 80  // plays that a failure may cost
 	sideways  = 4   // bubbles side by side
 	family    = 7   // the seed of a program with subagents
