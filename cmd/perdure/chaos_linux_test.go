@@ -70,6 +70,9 @@ func TestChaosCanFail(t *testing.T) {
 		t.Run(word, func(t *testing.T) {
 			t.Parallel()
 			r, code, talk := chaosRun(t, "--kills", "6", "--sessions", "6", "--seed", "1", "--faults", "kill", "--sabotage", word)
+			for n := 0; code == 0 && n < 5; n++ { // on a busy machine so few kills may hit nothing
+				r, code, talk = chaosRun(t, "--kills", "6", "--sessions", "6", "--seed", "1", "--faults", "kill", "--sabotage", word)
+			}
 			if code != 1 || r.OK || broken(r) == 0 || len(r.Violations) == 0 || r.UpperBound95 != 0 {
 				t.Errorf("exit code %d: %+v\n%s", code, r, talk)
 			}

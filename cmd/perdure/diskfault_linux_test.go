@@ -101,7 +101,7 @@ func trailOf(t *testing.T, path string, i injection) trail {
 func TestR06DiskFaults(t *testing.T) {
 	t.Parallel()
 	needTracing(t, "R6")
-	few := counted(t, "PERDURE_DISK_FAULTS", 2)
+	few := counted(t, "PERDURE_DISK_FAULTS", 1)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	dice := rand.New(rand.NewPCG(seed, 6))
@@ -152,6 +152,7 @@ func fail(t *testing.T, i injection) (took time.Duration, refused, acknowledged 
 		t.Errorf("exit code %d, want 74", code)
 	}
 	found := trailOf(t, log, i)
+	found.after = slices.DeleteFunc(found.after, func(call string) bool { return strings.HasPrefix(call, "???") }) // cut off by the end: strace did not see which
 	if found.at == 0 || !found.exited {
 		t.Errorf("the fault did not come, or the end was not noted: %+v", found)
 	}

@@ -195,6 +195,9 @@ func TestReportEndsTheSame(t *testing.T) {
 			printed = p.output(args...)
 		}
 		_, text, found := strings.Cut(printed, "# Report")
+		if !found && kill && printed == "" {
+			return "" // it had ended before the kill: nothing was left to do
+		}
 		if !found {
 			t.Fatalf("no report:\n%s", printed)
 		}
@@ -202,6 +205,9 @@ func TestReportEndsTheSame(t *testing.T) {
 	}
 
 	whole, interrupted := report(false), report(true)
+	for n := 0; interrupted == "" && n < 10; n++ { // on a busy machine the kill may come too late
+		interrupted = report(true)
+	}
 
 	if whole != interrupted || !strings.Contains(whole, "module example.com/small") || !strings.Contains(whole, "78 lines in all") {
 		t.Errorf("without a kill:\n%s\nwith one:\n%s", whole, interrupted)
