@@ -352,7 +352,7 @@ func TestR20SlowClient(t *testing.T) {
 	t.Parallel()
 	cut := make(chan string, 10)
 	r := newRig(t, func(c *api.Config) {
-		c.WriteTimeout = 5 * time.Second
+		c.WriteTimeout = 20 * time.Second // half of it is more than a busy machine lets a healthy client wait
 		c.Log = slog.New(toldTo{slog.DiscardHandler, cut})
 	})
 	s := r.session()
@@ -381,10 +381,10 @@ func TestR20SlowClient(t *testing.T) {
 
 	select {
 	case <-cut:
-	case <-time.After(90 * time.Second):
+	case <-time.After(150 * time.Second):
 		t.Fatal("the client that reads nothing was not cut")
 	}
-	if took := time.Since(began); took < 4*time.Second || took > 60*time.Second {
+	if took := time.Since(began); took < 15*time.Second || took > 120*time.Second {
 		t.Errorf("cut after %s", took)
 	}
 	if err := slow.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
