@@ -24,6 +24,12 @@ type (
 	WorkerID      string // worker_…, v7: one process
 	RequestID     string // req_…: an input request of a task
 	ApprovalID    string // appr_…: one question to a person whether a call may run
+	ImageID       string // image_…, v7
+	LeaseID       string // resource_…, v7: a leased resource
+	AgentID       string // agent_…, v7: a named configuration
+	HarnessID     string // harness_…, v7: a configuration that others build upon
+	ModelID       string // model_…, v7: a model of a provider
+	ProviderID    string // provider_…, v7
 )
 
 // CallID names one tool invocation within its session. It comes from the model and is kept as it is (N7).
@@ -62,6 +68,24 @@ func (EventID) Prefix() string { return "event" }
 
 // Prefix returns "message".
 func (MessageID) Prefix() string { return "message" }
+
+// Prefix returns "image".
+func (ImageID) Prefix() string { return "image" }
+
+// Prefix returns "resource".
+func (LeaseID) Prefix() string { return "resource" }
+
+// Prefix returns "agent".
+func (AgentID) Prefix() string { return "agent" }
+
+// Prefix returns "harness".
+func (HarnessID) Prefix() string { return "harness" }
+
+// Prefix returns "model".
+func (ModelID) Prefix() string { return "model" }
+
+// Prefix returns "provider".
+func (ProviderID) Prefix() string { return "provider" }
 
 // Prefix returns "task".
 func (TaskID) Prefix() string { return "task" }

@@ -20,6 +20,7 @@ type Env struct {
 	Dialog   Dialog
 	Agents   Agents
 	Egress   Egress
+	Ports
 
 	Network  perdure.NetworkList // merged; handed on with every request that leaves
 	Locale   string              // BCP 47
@@ -28,6 +29,21 @@ type Env struct {
 	Visible  []string            // names of the tools that the session may see; nil: all of the registry (TL23)
 	Now      func() time.Time    // nil: time.Now
 	LogBytes int64               // length of the task's log when this attempt began
+}
+
+// Ports is what of an Env is about the state of a session and its surroundings. The host may add and replace them.
+type Ports struct {
+	Values      Values
+	Secrets     Secrets
+	Images      Images
+	SQL         SQL
+	Resources   Resources
+	Leases      Leases
+	Connections Connections
+	Session     Sessions
+	Messages    Messages
+	Credentials Credentials
+	Utility     Utility
 }
 
 // Sink is what running work reports through, in every lane (7.5). No method makes a tool fail or blocks it

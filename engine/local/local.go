@@ -56,6 +56,8 @@ type Config struct {
 	Files func(session perdure.SessionID) (model, runtime tool.Files)
 	// Egress is the way out for tools. nil: there is none, and tools that need it say so.
 	Egress tool.Egress
+	// Ports opens what else a call of a session may reach: its values, secrets, resources … nil: the store's own.
+	Ports func(session perdure.SessionID, call tool.Call) tool.Ports
 
 	MaxExecutions      int           // LG9; 0: 3; -1: no cap
 	NoProgress         int           // TN1; 0: 3; -1: off
@@ -149,7 +151,7 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	e.lanes = dispatch.NewRunner(context.WithoutCancel(ctx), dispatch.Config{Grace: cfg.Grace, Log: cfg.Log})
 	var err error
 	e.effects, err = effect.New(effect.Config{
-		Store: cfg.Store, Model: cfg.Model, Tools: cfg.Tools, Runner: e.lanes, Worker: e.worker.ID, Files: cfg.Files, Egress: cfg.Egress,
+		Store: cfg.Store, Model: cfg.Model, Tools: cfg.Tools, Runner: e.lanes, Worker: e.worker.ID, Files: cfg.Files, Egress: cfg.Egress, Ports: cfg.Ports,
 		MaxExecutions: cfg.MaxExecutions, NoProgress: cfg.NoProgress, ModelAttempts: cfg.ModelAttempts,
 		PerSession: cfg.PerSession, PerProcess: cfg.PerProcess, PerSessionDetached: cfg.PerSessionDetached, EvictCap: cfg.EvictCap,
 		QueueLength: cfg.QueueLength, Overflow: cfg.Overflow, DeferAbove: cfg.DeferAbove, SoftBudget: cfg.SoftBudget, StallTimeout: cfg.StallTimeout,

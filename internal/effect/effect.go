@@ -50,6 +50,8 @@ type Config struct {
 	Files func(session perdure.SessionID) (model, runtime tool.Files)
 	// Egress is the way out for tools. nil: there is none.
 	Egress tool.Egress
+	// Ports opens what else a call of a session may reach. nil: nothing.
+	Ports func(session perdure.SessionID, call tool.Call) tool.Ports
 
 	MaxExecutions      int           // LG9; 0: perdure.DefaultMaxExecutions; -1: no cap
 	NoProgress         int           // TN1; 0: perdure.DefaultNoProgress; -1: off

@@ -20,8 +20,12 @@ func (e *Effects) env(s *perdure.Session, call tool.Call, sink tool.Sink) tool.E
 func (e *Effects) envOf(p *taskPort, call tool.Call, sink tool.Sink) tool.Env {
 	agent := &p.owner.agent
 	files, _ := e.cfg.Files(p.owner.session)
+	var ports tool.Ports
+	if e.cfg.Ports != nil {
+		ports = e.cfg.Ports(p.owner.session, call)
+	}
 	return tool.Env{
-		Call: call, Sink: sink, Registry: e.cfg.Tools, Files: files, Tasks: p, Mail: p, Agents: p, Egress: e.cfg.Egress,
+		Call: call, Sink: sink, Registry: e.cfg.Tools, Files: files, Tasks: p, Mail: p, Agents: p, Egress: e.cfg.Egress, Ports: ports,
 		Locale: orElse(agent.Locale, "en"), Timezone: orElse(agent.Timezone, "UTC"), DryRun: agent.DryRun,
 		Visible: e.names(*agent), Now: time.Now,
 	}
