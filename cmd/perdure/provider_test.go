@@ -58,25 +58,11 @@ func TestReportOverProviders(t *testing.T) {
 			report := func(kill bool) string {
 				p := newPlace(t, files)
 				p.env = []string{c.variable + "=k-secret"}
-				args := []string{
-					"run", "--allow-shell", "--workspace", p.work, "--model", name + ":clever", "--base-url", server.URL + c.path,
-					"report on this repository",
-				}
-				printed := ""
-				if kill {
-					p.killedAt("The module file says what this is", args...)
-					printed = p.output("run", "--last")
-				} else {
-					printed = p.output(args...)
-				}
-				_, text, found := strings.Cut(printed, "# Report")
-				if !found {
-					t.Fatalf("no report:\n%s", printed)
-				}
-				return strings.ReplaceAll(text, "[stdout] ", "")
+				return p.report(kill, "run", "--allow-shell", "--workspace", p.work, "--model", name+":clever", "--base-url", server.URL+c.path,
+					"report on this repository")
 			}
 
-			whole, interrupted := report(false), report(true)
+			whole, interrupted := bothReports(report)
 
 			if whole != interrupted || !strings.Contains(whole, "module example.com/small") || !strings.Contains(whole, "78 lines in all") {
 				t.Errorf("without a kill:\n%s\nwith one:\n%s", whole, interrupted)

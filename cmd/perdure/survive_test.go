@@ -180,6 +180,36 @@ func (p place) task() perdure.Task {
 	return tasks[0]
 }
 
+// report runs the example of the README, with a kill in between or without one, and returns what it reports: empty when
+// the kill came too late, and nothing was left to do.
+func (p place) report(kill bool, args ...string) string {
+	p.t.Helper()
+	var printed string
+	if kill {
+		before := p.killedAt("The module file says what this is", args...)
+		printed = p.output("run", "--last")
+		if printed == "" || strings.Contains(before, "# Report") {
+			return ""
+		}
+	} else {
+		printed = p.output(args...)
+	}
+	_, text, found := strings.Cut(printed, "# Report")
+	if !found {
+		p.t.Fatalf("no report:\n%s", printed)
+	}
+	return strings.ReplaceAll(text, "[stdout] ", "")
+}
+
+// bothReports runs a report without a kill and with one. On a busy machine the kill may come too late: then it is run again.
+func bothReports(report func(kill bool) string) (whole, interrupted string) {
+	whole = report(false)
+	for n := 0; interrupted == "" && n < 10; n++ {
+		interrupted = report(true)
+	}
+	return whole, interrupted
+}
+
 // TestReportEndsTheSame runs the example of the README twice, once with a kill in between.
 func TestReportEndsTheSame(t *testing.T) {
 	t.Parallel()
@@ -190,28 +220,10 @@ func TestReportEndsTheSame(t *testing.T) {
 	const script = "scripted:../../examples/scripts/repo-report.yaml"
 	report := func(kill bool) string {
 		p := newPlace(t, files)
-		args := []string{"run", "--allow-shell", "--workspace", p.work, "--model", script, "report on this repository"}
-		var printed string
-		if kill {
-			before := p.killedAt("The module file says what this is", args...)
-			printed = p.output("run", "--last")
-			if strings.Contains(before, "# Report") { // the kill came too late: nothing was left to do
-				return ""
-			}
-		} else {
-			printed = p.output(args...)
-		}
-		_, text, found := strings.Cut(printed, "# Report")
-		if !found {
-			t.Fatalf("no report:\n%s", printed)
-		}
-		return strings.ReplaceAll(text, "[stdout] ", "")
+		return p.report(kill, "run", "--allow-shell", "--workspace", p.work, "--model", script, "report on this repository")
 	}
 
-	whole, interrupted := report(false), report(true)
-	for n := 0; interrupted == "" && n < 10; n++ { // on a busy machine the kill may come too late
-		interrupted = report(true)
-	}
+	whole, interrupted := bothReports(report)
 
 	if whole != interrupted || !strings.Contains(whole, "module example.com/small") || !strings.Contains(whole, "78 lines in all") {
 		t.Errorf("without a kill:\n%s\nwith one:\n%s", whole, interrupted)
