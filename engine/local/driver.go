@@ -174,6 +174,9 @@ func (d *driver) await(ctx context.Context) ([]perdure.Command, error) {
 	d.again = false
 	d.e.mu.Unlock()
 	d.gather()
+	if ctx.Err() != nil { // both came at once, and a commit would be refused
+		return nil, d.drain(ctx)
+	}
 	return d.commit(ctx)
 }
 
@@ -194,17 +197,19 @@ func (d *driver) commit(ctx context.Context) ([]perdure.Command, error) {
 	return due, err
 }
 
-// drain lets running foreground calls settle when the engine stops: until their contexts have ended and the
-// lanes are empty. Nothing new is claimed (RC11).
+// drain records what has come in, and lets running foreground calls settle when the engine stops: until their contexts have
+// ended and the lanes are empty. Nothing new is claimed (RC11).
 func (d *driver) drain(ctx context.Context) error {
 	d.drive.Draining = true
 	last := context.WithoutCancel(ctx)
-	for open := true; open && d.callsInWork(); {
-		select {
-		case <-d.e.emptied:
-			open = false
-		case outcome := <-d.outcomes:
-			d.unsaid = append(d.unsaid, outcome)
+	for open := true; len(d.unsaid) > 0 || open && d.callsInWork(); {
+		if len(d.unsaid) == 0 {
+			select {
+			case <-d.e.emptied:
+				open = false
+			case outcome := <-d.outcomes:
+				d.unsaid = append(d.unsaid, outcome)
+			}
 		}
 		d.gather()
 		if len(d.unsaid) == 0 {

@@ -113,13 +113,14 @@ var (
 // Make makes the program of a seed.
 func Make(seed uint64) Program {
 	dice := rand.New(rand.NewPCG(seed, 0x73696d))
-	p := Program{Seed: seed, Sessions: 2 + dice.IntN(3), Settings: Settings{
+	sessions, steps := size(seed, dice)
+	p := Program{Seed: seed, Sessions: sessions, Settings: Settings{
 		Serial: dice.IntN(4) == 0, Overflow: []string{"queue", "queue", "reject", "evict_oldest"}[dice.IntN(4)],
 		Expiry: []time.Duration{0, 0, 2 * time.Second}[dice.IntN(3)], Drain: []time.Duration{-1, 150 * time.Millisecond}[dice.IntN(2)], Heal: dice.IntN(2) == 0,
 		Agents: []int{0, 0, 2}[dice.IntN(3)],
 	}}
 	m := maker{dice: dice}
-	for n := range 14 + dice.IntN(13) {
+	for n := range steps {
 		p.Steps = append(p.Steps, m.step(n+1, p.Sessions))
 	}
 	if dice.IntN(5) > 0 {
@@ -132,6 +133,15 @@ func Make(seed uint64) Program {
 		}
 	}
 	return p
+}
+
+// size is how many sessions and steps a program has. One in eight is large, with much going on at once; the others are
+// small, so that many can be played.
+func size(seed uint64, dice *rand.Rand) (sessions, steps int) {
+	if seed%8 == 0 {
+		return 2 + dice.IntN(3), 14 + dice.IntN(13)
+	}
+	return 1 + dice.IntN(2), 3 + dice.IntN(5)
 }
 
 // maker makes the steps of one program.

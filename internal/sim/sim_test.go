@@ -16,11 +16,11 @@ import (
 
 // What is played when nobody says otherwise.
 const (
-	seeds     = 100 // of the simulation
-	twice     = 10  // of those, how many are played twice
-	shrinking = 80  // plays that a failure may cost
-	sideways  = 4   // bubbles side by side
-	family    = 7   // the seed of a program with subagents
+	seeds     = 1000 // of the simulation
+	twice     = 20   // of those, how many are played twice
+	shrinking = 80   // plays that a failure may cost
+	sideways  = 4    // bubbles side by side
+	family    = 8    // the seed of a program with subagents
 )
 
 // play plays a program in a bubble of its own, which also finds goroutines that are left.
@@ -200,7 +200,7 @@ func TestR18EveryCommit(t *testing.T) {
 // TestShrink keeps what matters and drops the rest.
 func TestShrink(t *testing.T) {
 	t.Parallel()
-	p := sim.Make(7)
+	p := sim.Make(family)
 	want := []sim.Step{p.Steps[4], p.Steps[11]}
 
 	small := sim.Shrink(p, 1_000, func(q sim.Program) bool {
