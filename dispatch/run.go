@@ -25,6 +25,7 @@ type run struct {
 	lane      perdure.Lane  // written under the runner's mu and mu, read under either
 	paused    bool          // likewise
 	returned  bool          // likewise
+	yielded   bool          // likewise
 	interrupt bool          // guarded by mu, as is all below; wished for while Detach was being asked
 	asking    chan struct{} // closed when Detach has answered; nil: it is not being asked
 	told      chan struct{} // closed when the fence has told the end; nil: it has not begun to
@@ -36,7 +37,7 @@ type run struct {
 }
 
 // placed reports work that holds a background place. It gives it back when it returns, before anybody hears of its end.
-func (r *run) placed() bool { return r.lane == perdure.Background && !r.paused && !r.returned }
+func (r *run) placed() bool { return r.lane == perdure.Background && !r.paused && !r.yielded && !r.returned }
 
 // detached reports work that left the foreground.
 func (r *run) detached() bool {
@@ -179,6 +180,18 @@ func (d *Runner) Pause(id string) {
 // and takes the place again, whether one is free or not. Without a pause it does nothing.
 func (d *Runner) Resume(id string) {
 	d.setPaused(id, false)
+}
+
+// Yield gives the place of work back for good, while its clocks go on: it only waits for other work, which needs places of
+// its own. Yielding again does nothing; unknown ids are passed over.
+func (d *Runner) Yield(id string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if r := d.runs[id]; r != nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.yielded = true
+	}
 }
 
 func (d *Runner) setPaused(id string, paused bool) {

@@ -283,3 +283,39 @@ func TestRunnerPlaceBeforeEnd(t *testing.T) {
 		d.Shutdown(context.Background())
 	})
 }
+
+// TestRunnerYield: work that only waits for other work gives its place back, and its clocks go on.
+func TestRunnerYield(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := dispatch.NewRunner(t.Context(), dispatch.Config{})
+		ended := make(chan perdure.Cause, 1)
+		work := dispatch.Work{
+			ID: "waits", Session: "s", Lane: perdure.Background, Deadline: time.Now().Add(time.Minute),
+			Run: func(ctx context.Context) tool.Result {
+				<-ctx.Done()
+				ended <- perdure.CauseOf(ctx)
+				return tool.Success(nil)
+			},
+			End: func(dispatch.End) {},
+		}
+		if err := d.Start(work); err != nil {
+			t.Fatal(err)
+		}
+		if _, ofProcess := d.Places("s"); ofProcess != 1 {
+			t.Errorf("it takes %d places, want 1", ofProcess)
+		}
+
+		d.Yield("waits")
+		d.Yield("unknown")
+
+		if ofSession, ofProcess := d.Places("s"); ofSession != 0 || ofProcess != 0 {
+			t.Errorf("it takes %d and %d places, want none", ofSession, ofProcess)
+		}
+		began := time.Now()
+		if cause := <-ended; cause != perdure.CauseDeadline || time.Since(began) != time.Minute {
+			t.Errorf("ended by %s after %s", cause, time.Since(began))
+		}
+		d.Shutdown(context.Background())
+	})
+}

@@ -330,6 +330,7 @@ func giveUpPlaces(t *testing.T, open Harness) {
 				t.Fatal(err)
 			}
 			s.Release("hold")
+			nth(s, 1, func(f perdure.TaskUpdated) bool { return f.Task.Tool == "hold" && f.Task.State.Terminal() }) // else the next turn may begin before
 			s.Release("hold_note")
 		}
 		s.rest()

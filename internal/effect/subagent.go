@@ -238,8 +238,13 @@ func wordOfParent(child perdure.SessionID, key, text string) perdure.Event {
 	return perdure.Event{Session: child, Actor: "parent", Fact: perdure.MessageReceived{Message: message, Mode: perdure.ModeSteer, Source: "parent", Key: "parent:" + key}}
 }
 
-// Await waits for a subagent's end, also while the store cannot be read.
+// Await waits for a subagent's end, also while the store cannot be read. It holds none of the process's places: the
+// subagent's own runs may need them, and would wait for this one.
 func (p *taskPort) Await(ctx context.Context, id perdure.TaskID) (task perdure.Task, result []byte, err error) {
+	if task, err = p.Task(context.WithoutCancel(ctx), string(id)); err == nil {
+		p.e.cfg.Runner.Yield(p.work(task))
+		p.e.cfg.Freed()
+	}
 	for attempt := 1; ; attempt++ {
 		task, result, err = p.await(ctx, id)
 		switch {

@@ -197,6 +197,18 @@ func TestR18EveryCommit(t *testing.T) {
 	})
 }
 
+// TestWaitingAgentsTakeNoPlace: subagents that take all places of the process, and only wait for what theirs start in the
+// background, would wait for ever.
+func TestWaitingAgentsTakeNoPlace(t *testing.T) {
+	t.Parallel()
+	p := sim.Program{Seed: 1, Sessions: 1, Settings: sim.Settings{Overflow: "queue", Drain: -1}, Steps: []sim.Step{{
+		N: 1, Op: sim.Send, Text: "routed_agent#1[tell#2+bg_note#3] routed_agent#4[agent#5[agent#6[charge#7/soft#8!fail]+bg_ask#9!fail]!schema] serial#10",
+	}}}
+	for _, v := range play(t, sim.NewStage(), p).Broken {
+		t.Errorf("%s %s: %s", v.Invariant, v.Session, v.Text)
+	}
+}
+
 // TestShrink keeps what matters and drops the rest.
 func TestShrink(t *testing.T) {
 	t.Parallel()
