@@ -1,6 +1,6 @@
 .DEFAULT_GOAL := help
 
-.PHONY: help demo test sim museum reliability lint cover bench load generate
+.PHONY: help demo test sim security museum reliability lint cover bench load generate
 
 help: ## lists the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' Makefile
@@ -13,6 +13,9 @@ test: ## brings what the tests need, then go vet and the tests with the race det
 
 sim: ## the simulations with large counts, about a quarter of an hour: a million random steps on lanes, then storms of kills
 	@bash scripts/sim.sh
+
+security: ## the attacks on files and secrets with the full numbers: hostile names, races, canaries; a few minutes
+	@bash scripts/security.sh
 
 reliability: ## runs every attack that counts its trials, for hours, and writes RELIABILITY.md; SCALE=quick takes half an hour
 	go run ./bench/reliability -scale $${SCALE:-full} -seed $${SEED:-1}

@@ -25,6 +25,10 @@ type Agent struct {
 	ClientTools       bool              `json:"client_tools,omitempty"`       // the client answers client-side tools (AP11)
 	ClientConnections bool              `json:"client_connections,omitempty"` // the client sets up connections that tools need (AP12)
 	Subagent          bool              `json:"subagent,omitempty"`           // it works for another session; Child sets it (SA1)
+	ID                AgentID           `json:"agent_id,omitempty"`           // the kept agent that it was made of; empty: of none. One that is archived stops the turn (N11)
+	Harness           HarnessID         `json:"harness_id,omitempty"`         // the leaf of its chain of harnesses, likewise
+	Capabilities      []string          `json:"capabilities,omitzero"`        // those that were chosen, by id; Tools and Instructions hold what they bring (TL32)
+	Network           NetworkList       `json:"network_access,omitzero"`      // where its tools may reach, of what the engine lets out at all (NL2)
 	Metadata          map[string]string `json:"metadata,omitempty"`
 }
 

@@ -111,7 +111,7 @@ func (s *Session) applyTurn(e Event) error {
 	}
 	switch e.Fact.(type) {
 	case TaskCancelRequested, TaskCancelReceipt, TaskReattached, TaskResolved, TaskMessageReceived, OutputReplaced, ToolTakenOver,
-		ToolDetached:
+		ToolDetached, AuditRecorded, ResourceUpdated, LeaseExpired, LeaseCleanupFailed:
 		return nil // they tell the story; the task's snapshot tells the state
 	}
 	if t == nil {

@@ -236,6 +236,14 @@ func decodeLater(t EventType, data json.RawMessage) (Fact, error) {
 		return decodeAs[ApprovalRequested](data)
 	case "approval.resolved":
 		return decodeAs[ApprovalResolved](data)
+	case "audit.recorded":
+		return decodeAs[AuditRecorded](data)
+	case "resource.updated":
+		return decodeAs[ResourceUpdated](data)
+	case "lease.expired":
+		return decodeAs[LeaseExpired](data)
+	case "lease.cleanup_failed":
+		return decodeAs[LeaseCleanupFailed](data)
 	}
 	return UnknownFact{Kind: t, Data: data}, nil
 }

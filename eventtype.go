@@ -140,3 +140,15 @@ func (TaskMessageReceived) EventType() EventType { return "task.message.received
 
 // EventType is context.compacted.
 func (ContextCompacted) EventType() EventType { return "context.compacted" }
+
+// EventType is resource.updated.
+func (ResourceUpdated) EventType() EventType { return "resource.updated" }
+
+// EventType is lease.expired.
+func (LeaseExpired) EventType() EventType { return "lease.expired" }
+
+// EventType is lease.cleanup_failed.
+func (LeaseCleanupFailed) EventType() EventType { return "lease.cleanup_failed" }
+
+// EventType is audit.recorded.
+func (AuditRecorded) EventType() EventType { return "audit.recorded" }

@@ -445,3 +445,30 @@ type TaskPruned struct {
 type DeliveryHeld struct {
 	Why string `json:"why"` // continuations
 }
+
+// ResourceUpdated says that an entry of the registry of resources was written, or removed (RS1).
+type ResourceUpdated struct {
+	Entry   Resource `json:"entry"`
+	Removed bool     `json:"removed,omitempty"`
+}
+
+// LeaseExpired says that a leased resource is about to be cleaned up (RS5).
+type LeaseExpired struct {
+	Lease Lease `json:"lease"`
+}
+
+// LeaseCleanupFailed says that nobody tries to clean up a leased resource any more: a person must (RS6).
+type LeaseCleanupFailed struct {
+	Lease Lease `json:"lease"`
+}
+
+// AuditRead is the action of reading a secret.
+const AuditRead = "secret.read"
+
+// AuditRecorded says that somebody did what is to be answered for (SE3). It never holds what was read.
+type AuditRecorded struct {
+	Action  string `json:"action"`
+	Subject string `json:"subject"`           // the name of what it was done to
+	Hash    string `json:"hash,omitempty"`    // sha256 of it as it is stored, sealed where it is a secret
+	Purpose string `json:"purpose,omitempty"` // the tool that did it
+}

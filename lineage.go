@@ -184,6 +184,7 @@ func (a Agent) Child(wanted Agent) Agent {
 	child.SerialCalls = a.SerialCalls || wanted.SerialCalls
 	child.Locale, child.Timezone = orString(wanted.Locale, a.Locale), orString(wanted.Timezone, a.Timezone)
 	child.Model = orString(wanted.Model, a.Model)
+	child.Network = a.Network.Narrow(wanted.Network)
 	return child
 }
 

@@ -71,6 +71,21 @@ func TestChildRightsShrink(t *testing.T) { // SA6, PR12
 	})
 }
 
+// TestChildNetwork: a subagent reaches nothing that its parent does not (SA6, NL2).
+func TestChildNetwork(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		parent, wanted := perdure.Agent{Network: anyList().Draw(t, "parent")}, perdure.Agent{Network: anyList().Draw(t, "wanted")}
+		u := anyURL().Draw(t, "url")
+		ok, _ := parent.Child(wanted).Network.Permits(u)
+		above, _ := parent.Network.Permits(u)
+		own, _ := wanted.Network.Permits(u)
+		if ok && !(above && own) {
+			t.Fatalf("the child reaches %s: %v of %v", u, wanted.Network, parent.Network)
+		}
+	})
+}
+
 func TestChildResult(t *testing.T) { // SA12
 	t.Parallel()
 	for _, c := range []struct {

@@ -41,6 +41,7 @@ type PartType string
 const (
 	PartText       PartType = "text"
 	PartImage      PartType = "image"
+	PartImageFile  PartType = "image_file"
 	PartToolCall   PartType = "tool_call"
 	PartToolResult PartType = "tool_result"
 )
@@ -49,6 +50,12 @@ const (
 type Image struct {
 	Base64    string `json:"base64"`
 	MediaType string `json:"media_type"`
+}
+
+// ImageFile names a picture that is kept with the session (IM1). A model is sent the picture itself; one that is not there any
+// more is a text that says so.
+type ImageFile struct {
+	ID ImageID `json:"id"`
 }
 
 // ToolCall is one invocation that the model asked for.
@@ -61,11 +68,12 @@ type ToolCall struct {
 
 // Part is one piece of a message's content; exactly the field that its type names is set.
 type Part struct {
-	Type   PartType    `json:"type"`
-	Text   string      `json:"text,omitempty"`
-	Image  *Image      `json:"image,omitempty"`
-	Call   *ToolCall   `json:"tool_call,omitempty"`
-	Result *ToolResult `json:"tool_result,omitempty"`
+	Type      PartType    `json:"type"`
+	Text      string      `json:"text,omitempty"`
+	Image     *Image      `json:"image,omitempty"`
+	ImageFile *ImageFile  `json:"image_file,omitempty"`
+	Call      *ToolCall   `json:"tool_call,omitempty"`
+	Result    *ToolResult `json:"tool_result,omitempty"`
 }
 
 // Message is one entry of a transcript, or an input on its way there.

@@ -143,6 +143,72 @@ type Links struct {
 	Resources    []string  `json:"resource_ids,omitempty"` // a set
 }
 
+// ResourceStatus is how a resource stands.
+type ResourceStatus string
+
+// The statuses of a resource; all but active are terminal.
+const (
+	ResourceActive    ResourceStatus = "active"
+	ResourceCompleted ResourceStatus = "completed"
+	ResourceFailed    ResourceStatus = "failed"
+	ResourceReleased  ResourceStatus = "released"
+)
+
+// Valid reports whether s is a status of a resource.
+func (s ResourceStatus) Valid() bool {
+	return s == ResourceActive || s == ResourceCompleted || s == ResourceFailed || s == ResourceReleased
+}
+
+// Resource is an entry of the registry of what stands beside a session (RS1).
+type Resource struct {
+	ID        string          `json:"resource_id"` // unique in its session, 1 to 256 bytes
+	Kind      string          `json:"kind"`        // sandbox, browser, connection …: any word
+	Name      string          `json:"display_name"`
+	Status    ResourceStatus  `json:"status"`             // empty on the way in: active
+	Metadata  json.RawMessage `json:"metadata,omitempty"` // an object without secrets, at most 16 KiB
+	Task      TaskID          `json:"task_id,omitempty"`  // whose it is
+	CreatedAt time.Time       `json:"created_at"`
+	UpdatedAt time.Time       `json:"updated_at"`
+}
+
+// LeaseStatus is how a lease stands.
+type LeaseStatus string
+
+// The statuses of a lease.
+const (
+	LeaseActive   LeaseStatus = "active"
+	LeaseCleaning LeaseStatus = "cleaning"       // a cleaner has claimed it
+	LeaseFailed   LeaseStatus = "cleanup_failed" // it is tried again when it has expired, up to a number of attempts
+	LeaseReleased LeaseStatus = "released"
+)
+
+// Valid reports whether s is a status of a lease.
+func (s LeaseStatus) Valid() bool {
+	return s == LeaseActive || s == LeaseCleaning || s == LeaseFailed || s == LeaseReleased
+}
+
+// Lease is a leased resource: remote state that somebody must clean up (RS2). It is one and the same wherever provider,
+// type and external id are.
+type Lease struct {
+	ID         LeaseID         `json:"id"`
+	Session    SessionID       `json:"session_id"` // that made it
+	Provider   string          `json:"provider"`
+	Type       string          `json:"resource_type"`
+	ExternalID string          `json:"external_id"`
+	Name       string          `json:"display_name"`
+	Status     LeaseStatus     `json:"status"`
+	Owner      string          `json:"owner_user_id,omitempty"` // whose connection made it, and cleans it up (RS7)
+	Keep       bool            `json:"keep,omitempty"`          // it stays when its task ends (RS8)
+	Task       TaskID          `json:"task_id,omitempty"`       // that alone holds it; empty: the session
+	Metadata   json.RawMessage `json:"metadata,omitempty"`
+	ExpiresAt  time.Time       `json:"lease_expires_at"`
+	CleanupAt  time.Time       `json:"cleanup_started_at,omitzero"` // the fence of the cleaner that has it
+	Attempts   int             `json:"cleanup_attempts"`
+	LastError  string          `json:"last_error,omitempty"` // redacted
+	CreatedAt  time.Time       `json:"created_at"`
+	UpdatedAt  time.Time       `json:"updated_at"`
+}
+
 // Task is the durable record of work that may outlive a turn (7.1).
 type Task struct {
 	ID          TaskID    `json:"id"`

@@ -152,13 +152,14 @@ func startable(calls []TurnCall, limit int, serial bool) []TurnCall {
 
 // The codes of model failures that the rules themselves look at (4.6).
 const (
-	CodeEmptyAnswer = "empty_answer"          // no text and no calls: asked once more (TN22)
-	CodeInterrupted = "interrupted"           // the model call was stopped with its turn
-	CodeTooLarge    = "request_too_large"     // the context is compacted once, and asked again (TN23)
-	CodeIdle        = "idle_timeout"          // nothing happened for too long (TN15)
-	CodeBrokenOff   = "broken_off"            // the runtime ended while the model answered (TN20)
-	CodeDeterminism = "determinism_violation" // LG14
-	CodeProcessing  = "processing_error"      // anything else of ours
+	CodeEmptyAnswer = "empty_answer"           // no text and no calls: asked once more (TN22)
+	CodeInterrupted = "interrupted"            // the model call was stopped with its turn
+	CodeTooLarge    = "request_too_large"      // the context is compacted once, and asked again (TN23)
+	CodeIdle        = "idle_timeout"           // nothing happened for too long (TN15)
+	CodeBrokenOff   = "broken_off"             // the runtime ended while the model answered (TN20)
+	CodeDeterminism = "determinism_violation"  // LG14
+	CodeDependency  = "dependency_unavailable" // an agent or harness that the session is made of is archived or deleted (N11)
+	CodeProcessing  = "processing_error"       // anything else of ours
 )
 
 // The bounds of a retry's delay (TN21).

@@ -41,6 +41,11 @@ type Sessions interface {
 	Session(ctx context.Context, id perdure.SessionID) (Session, error)
 	// Sessions lists sessions, newest first; limit 0 means all.
 	Sessions(ctx context.Context, limit int) ([]Session, error)
+	// DeleteSession removes a session for good, with its subagents' sessions and all that belongs to them: journals, calls,
+	// tasks and their output, files, and what their commands left. A folder of the host in which a session worked stays,
+	// but for the output of its background runs. Forks of it stay. NotFound: no such session. Conflict: one of them is at
+	// work: it is driven, or a call or a task of it has not ended. Invalid: it is a subagent, whose root is to be deleted.
+	DeleteSession(ctx context.Context, id perdure.SessionID) error
 }
 
 // Conversations speaks in sessions.

@@ -3,9 +3,9 @@
 #
 #   scripts/test.sh [packages]    the packages are ./... when none are named
 #
-# It asks nothing and reads no standard input. The race detector needs a C compiler, the tutorial needs curl, and the faults
-# of the disk need strace, so they are installed where they are missing and we are root on Debian; elsewhere the line to run is
-# printed. The product itself is built and run without them.
+# It asks nothing and reads no standard input. The race detector needs a C compiler, the tutorial needs curl, the faults
+# of the disk need strace, and the store on Postgres needs its server, so they are installed where they are missing and we are
+# root on Debian; elsewhere the line to run is printed. The product itself is built and run without them.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 exec </dev/null
@@ -72,6 +72,31 @@ need_strace() {
 	step "strace: $(strace --version | head -n 1 | awk '{print $NF}')"
 }
 
+# postgres_program answers with the server's program, which Debian keeps out of PATH.
+postgres_program() {
+	local found=(/usr/lib/postgresql/*/bin/postgres)
+	if [[ -x ${found[-1]} ]]; then
+		printf '%s\n' "${found[-1]}"
+	else
+		command -v postgres
+	fi
+}
+
+# The tests start servers of their own, as an unprivileged user: the cluster that the package would make and start is not wanted.
+need_postgres() {
+	local program
+	if ! program=$(postgres_program); then
+		step "PostgreSQL: missing"
+		if [[ $(id -u) == 0 && ! -e /etc/postgresql-common/createcluster.conf ]] && command -v apt-get >/dev/null; then
+			mkdir -p /etc/postgresql-common
+			printf 'create_main_cluster = false\n' >/etc/postgresql-common/createcluster.conf
+		fi
+		bring "the store on Postgres is tried with its server" postgresql
+		program=$(postgres_program) || fail "postgresql is installed, and its program postgres is not in /usr/lib/postgresql/*/bin"
+	fi
+	step "PostgreSQL: $("$program" --version | awk '{print $NF}')"
+}
+
 need_c() {
 	if has_c; then
 		step "C compiler: $(go env CC)"
@@ -87,6 +112,7 @@ need_go
 need_c
 need_curl
 need_strace
+need_postgres
 export CGO_ENABLED=1 # for the race detector only
 packages=("${@:-./...}")
 step "go vet ${packages[*]}"

@@ -23,6 +23,7 @@ type SessionDump struct {
 	Spawns     []Spawn               // handles of its subagents, in the order of their claims
 	Partials   []Partial             // by message
 	Files      []File                // with their contents, by path
+	Values     []Value               // with their texts, by key; its secrets stay where they are (SE3)
 }
 
 // TaskChunk is a piece of the output of a task.
@@ -48,7 +49,7 @@ type DumpWriter interface {
 
 // Check says whether d is whole and of one session. Invalid: what is wrong with it.
 func (d SessionDump) Check() error {
-	for _, check := range []func() error{d.checkJournal, d.checkCalls, d.checkTasks, d.checkSpawns, d.checkLogs, d.checkFiles} {
+	for _, check := range []func() error{d.checkJournal, d.checkCalls, d.checkTasks, d.checkSpawns, d.checkLogs, d.checkFiles, d.checkValues} {
 		if err := check(); err != nil {
 			return fmt.Errorf("session %s: %w", d.Session.ID, err)
 		}
@@ -153,6 +154,23 @@ func (d SessionDump) checkFiles() error {
 			return fmt.Errorf("%w file %q: %d bytes, and it says %d", perdure.Invalid, f.Path, len(f.Content), f.SizeBytes)
 		}
 		folders[f.Path], last = f.Directory, f.Path
+	}
+	return nil
+}
+
+func (d SessionDump) checkValues() error {
+	last := ""
+	for _, v := range d.Values {
+		if err := v.Check(); err != nil {
+			return err
+		}
+		if v.Session != d.Session.ID || v.Key <= last || v.Version < 1 {
+			return fmt.Errorf("%w value %q of %s, version %d, behind %q", perdure.Invalid, v.Key, v.Session, v.Version, last)
+		}
+		last = v.Key
+	}
+	if n := len(d.Values); n > MaxKeys {
+		return fmt.Errorf("%w values: %d of them, at most %d are kept", perdure.Invalid, n, MaxKeys)
 	}
 	return nil
 }

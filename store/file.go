@@ -34,6 +34,8 @@ type FileReader interface {
 	// Files lists what stands directly in a directory, sorted by path, without contents; with deep, all
 	// below it. NotFound: no such directory. An empty directory is empty (FI4).
 	Files(session perdure.SessionID, dir string, deep bool) ([]File, error)
+	// FileBytes returns how many bytes the contents of a session's files hold together (FI6). 0: it has none.
+	FileBytes(session perdure.SessionID) (int64, error)
 }
 
 // FileWriter writes the files of sessions.

@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/perdure/perdure"
@@ -11,7 +13,7 @@ import (
 // hubFrames is how many ephemeral frames wait for one watcher; beyond, the oldest goes.
 const hubFrames = 1_024
 
-// Hub is the Watch and Publish of any store whose writers are all in this process. The journal stays in the
+// Hub is the Watch and Publish of any store that learns of every commit: by itself, or from other processes. The journal stays in the
 // store: a watcher is only told that it grew, and reads on from its own position. So no event is lost and no
 // writer waits. It is safe for concurrent use and has no goroutines of its own.
 type Hub struct {
@@ -63,6 +65,13 @@ func (h *Hub) Publish(frame Frame) {
 		w.frames = append(w.frames, queued{frame: frame, commits: w.commits})
 		w.signal()
 	}
+}
+
+// Watched lists the sessions that somebody watches, in no order, for a store that has to ask what others wrote to them.
+func (h *Hub) Watched() []perdure.SessionID {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Collect(maps.Keys(h.watchers))
 }
 
 // Close ends every Watch, those to come included. Closing again does nothing.

@@ -1,7 +1,7 @@
 // Package store is the port of memory that survives: journal, sessions, effect ledger, tasks, outbox,
 // files, task logs, workers, approvals, spawn handles and requests by idempotency key, committed together or not at all.
 //
-// It may import the root only. The one thing to know: everything that changes goes through
+// It may import the root and agent. The one thing to know: everything that changes goes through
 // [Store.InTx], and nothing is acknowledged before InTx has returned nil. The laws stand in storetest.
 package store
 
@@ -72,6 +72,11 @@ type Reader interface {
 	ApprovalReader
 	PartialReader
 	SpawnReader
+	ResourceReader
+	ValueReader
+	ImageReader
+	SecretReader
+	DirectoryReader
 	DumpReader
 }
 
@@ -80,6 +85,7 @@ type Tx interface {
 	Reader
 	JournalWriter
 	SessionWriter
+	SessionRemover
 	CallWriter
 	TaskWriter
 	FileWriter
@@ -88,6 +94,12 @@ type Tx interface {
 	ApprovalWriter
 	PartialWriter
 	SpawnWriter
+	ResourceWriter
+	LeaseWriter
+	ValueWriter
+	ImageWriter
+	SecretWriter
+	DirectoryWriter
 	DumpWriter
 }
 

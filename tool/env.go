@@ -35,6 +35,7 @@ type Env struct {
 type Ports struct {
 	Values      Values
 	Secrets     Secrets
+	Known       Known // what the runtime masks in all that this call reports; nil: nothing
 	Images      Images
 	SQL         SQL
 	Resources   Resources
@@ -44,6 +45,7 @@ type Ports struct {
 	Messages    Messages
 	Credentials Credentials
 	Utility     Utility
+	Platform    Platform // only the host opens it
 }
 
 // Sink is what running work reports through, in every lane (7.5). No method makes a tool fail or blocks it

@@ -25,32 +25,25 @@ type Resources interface {
 }
 
 // ResourceStatus is how a resource stands.
-type ResourceStatus string
+type ResourceStatus = perdure.ResourceStatus
 
 // The statuses of a resource; all but active are terminal.
 const (
-	ResourceActive    ResourceStatus = "active"
-	ResourceCompleted ResourceStatus = "completed"
-	ResourceFailed    ResourceStatus = "failed"
-	ResourceReleased  ResourceStatus = "released"
+	ResourceActive    = perdure.ResourceActive
+	ResourceCompleted = perdure.ResourceCompleted
+	ResourceFailed    = perdure.ResourceFailed
+	ResourceReleased  = perdure.ResourceReleased
 )
 
 // Resource is an entry of the registry.
-type Resource struct {
-	ID        string          `json:"resource_id"` // unique in its session, 1 to 256 bytes
-	Kind      string          `json:"kind"`        // sandbox, browser, connection …: any word
-	Name      string          `json:"display_name"`
-	Status    ResourceStatus  `json:"status"`             // empty on the way in: active
-	Metadata  json.RawMessage `json:"metadata,omitempty"` // an object without secrets, at most 16 KiB
-	Task      perdure.TaskID  `json:"task_id,omitempty"`  // whose it is
-	CreatedAt time.Time       `json:"created_at"`
-	UpdatedAt time.Time       `json:"updated_at"`
-}
+type Resource = perdure.Resource
 
 // Leases is remote state that somebody must clean up (the port "Leased resource store"; RS2 to RS7).
 type Leases interface {
 	// Lease records a resource, or refreshes the lease of the one that it is: the same provider, type and external id.
-	// It is active again, and a cleanup that was under way has lost it.
+	// It is active again, and a cleanup that was under way has lost it. Session and owner stay those that made it, until
+	// it was released; one that another task leases too is held by no task alone any more. It is also an entry of
+	// [Resources], under the lease's id (RS3). Invalid: what is wrong with o. NotFound: no such task in this session.
 	Lease(ctx context.Context, o LeaseOrder) (Lease, error)
 	// Release says that the resource is gone; nothing cleans it up any more. NotFound: no such lease of this session.
 	Release(ctx context.Context, provider, kind, externalID string) (Lease, error)
@@ -72,35 +65,26 @@ type LeaseOrder struct {
 }
 
 // LeaseStatus is how a lease stands.
-type LeaseStatus string
+type LeaseStatus = perdure.LeaseStatus
 
 // The statuses of a lease.
 const (
-	LeaseActive        LeaseStatus = "active"
-	LeaseCleaning      LeaseStatus = "cleaning"       // a cleaner has claimed it
-	LeaseCleanupFailed LeaseStatus = "cleanup_failed" // it is tried again when it has expired, up to a number of attempts
-	LeaseReleased      LeaseStatus = "released"
+	LeaseActive        = perdure.LeaseActive
+	LeaseCleaning      = perdure.LeaseCleaning // a cleaner has claimed it
+	LeaseCleanupFailed = perdure.LeaseFailed
+	LeaseReleased      = perdure.LeaseReleased
 )
 
 // Lease is a leased resource.
-type Lease struct {
-	ID         perdure.LeaseID   `json:"id"`
-	Session    perdure.SessionID `json:"session_id"`
-	Provider   string            `json:"provider"`
-	Type       string            `json:"resource_type"`
-	ExternalID string            `json:"external_id"`
-	Name       string            `json:"display_name"`
-	Status     LeaseStatus       `json:"status"`
-	Owner      string            `json:"owner_user_id,omitempty"`
-	Keep       bool              `json:"keep,omitempty"`
-	Task       perdure.TaskID    `json:"task_id,omitempty"`
-	Metadata   json.RawMessage   `json:"metadata,omitempty"`
-	ExpiresAt  time.Time         `json:"lease_expires_at"`
-	CleanupAt  time.Time         `json:"cleanup_started_at,omitzero"` // the fence of the cleaner that has it
-	Attempts   int               `json:"cleanup_attempts"`
-	LastError  string            `json:"last_error,omitempty"` // redacted
-	CreatedAt  time.Time         `json:"created_at"`
-	UpdatedAt  time.Time         `json:"updated_at"`
+type Lease = perdure.Lease
+
+// LeaseCleaner takes down what the leases of one provider stand for, once they have expired (RS5). It is the host's.
+type LeaseCleaner interface {
+	// Clean takes a resource down; one that is gone already is no error. It may run twice for the same resource, so the
+	// second time must do no harm, and it returns soon after ctx has ended. token is that of whose connection made the
+	// resource (RS7), looked up when it is asked for. After an error it is tried again later, with longer and longer
+	// pauses; the error's text is kept without secrets. Safe for concurrent use.
+	Clean(ctx context.Context, l Lease, token func(context.Context) (string, error)) error
 }
 
 // Connections is what the session's user is connected to (the port "Connection resolver"; CN1). Nothing of it may

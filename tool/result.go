@@ -32,6 +32,7 @@ type Result struct {
 	Read     []perdure.TaskID  // tasks whose end this result tells the model (DL5)
 	ExitCode *int              // of a command, for the record
 	Refused  bool              // the tool was not entered
+	Reveals  bool              // it shows a secret on purpose, and is not masked; counts only where [ReadSecret] was granted
 }
 
 // Success makes a result of a value that encodes as JSON; nil is null.

@@ -60,6 +60,27 @@ type SecretStat struct {
 	Hosts     []string  `json:"hosts,omitempty"`
 	CreatedAt time.Time `json:"created_at"`
 	UpdatedAt time.Time `json:"updated_at"`
+
+	Call perdure.CallID `json:"-"` // that wrote this version; empty: none did
+}
+
+// Known is the values of the session's secrets, for whoever masks what its tools say (SE4, RD5): as they are, and in base64,
+// hex, URL and JSON escapes. It follows what is added and removed. Safe for concurrent use.
+type Known interface {
+	// Any reports whether there is anything to mask.
+	Any() bool
+	// Mask takes the secrets out of a text.
+	Mask(text string) string
+	// Stream takes them out of one stream, wherever its pieces were cut.
+	Stream() Masking
+}
+
+// Masking is one stream that is masked. One goroutine uses it.
+type Masking interface {
+	// Feed takes the next piece and returns what may go out now.
+	Feed(chunk []byte) []byte
+	// Flush returns what was held back, when nothing more comes.
+	Flush() []byte
 }
 
 // Images is the images that tools leave (the port "Image store"; IM1). An image has at most 20 MB, and its type is

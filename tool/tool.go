@@ -1,6 +1,6 @@
 // Package tool is the port of tools: what a tool says of itself, how it is run, and what it may reach.
 //
-// It may import the root and the two JSON Schema libraries. The one thing to know: a tool's [Spec] states
+// It may import the root, agent and the two JSON Schema libraries. The one thing to know: a tool's [Spec] states
 // its effect class, and that class alone decides what happens to a call that a crash cut in half.
 package tool
 
@@ -92,7 +92,14 @@ type Call struct {
 	Key       string              // the idempotency key: the same for every execution, attempt and owner (LG10)
 	Class     perdure.EffectClass // as claimed
 	Deadline  time.Time           // zero: none
+
+	// Granted is what of its permissions a policy or a person allowed expressly. It is told for [ReadSecret] only.
+	Granted []perdure.Permission
 }
+
+// ReadSecret is the kind of the permission to show the value of a secret to the model; its target is the secret's name. What
+// nobody allowed expressly is not allowed (SE3).
+const ReadSecret = "secret.read"
 
 // Tool is something that a model may call.
 type Tool interface {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/internal/cli"
+	"github.com/perdure/perdure/internal/cli/admin"
 	"github.com/perdure/perdure/internal/cli/demo"
 	"github.com/perdure/perdure/internal/cli/storm"
 	"github.com/perdure/perdure/internal/redact"
@@ -44,6 +45,7 @@ func run() int {
 			return newLog(os.Stderr, style, terminal.Stderr, secretsOf(os.Getenv))
 		},
 		Open: open, Serve: serve, Diagnose: diagnose, Processes: processes,
+		Admin:     admin.Hands{Garbage: garbage, RotateKey: rotateKey},
 		Demo:      demo.Crash{Program: self(), Open: openDemo},
 		DemoChild: runDemoChild,
 		Chaos:     storm.Storm{Program: self(), Dial: dialChaos, Addr: freeAddr},

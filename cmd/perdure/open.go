@@ -84,6 +84,9 @@ func openStore(ctx context.Context, o cli.Opening) (store.Store, error) {
 	if o.Access == cli.ToolsOnly {
 		return memory.New(memory.Config{}), nil
 	}
+	if o.Database != "" {
+		return openDatabase(ctx, o)
+	}
 	return sqlite.Open(ctx, sqlite.Config{Dir: o.Dir, ReadOnly: o.Access == cli.Reading, Program: "perdure", Reserve: reserved})
 }
 
@@ -116,8 +119,9 @@ func newEngine(ctx context.Context, o cli.Opening, st store.Store) (*opened, err
 		drain = serveDrain
 	}
 	e.Engine, err = local.Open(ctx, local.Config{
-		Store: st, Model: e.models, Tools: tools, Files: e.workspaces.files, Egress: out, Permit: permit, Retention: retention,
-		Drain: drain, Log: o.Log,
+		Store: st, Shared: o.Database != "", Model: e.models, Tools: tools, Files: e.workspaces.files, Egress: out, Permit: permit, Retention: retention,
+		Forget: forgetting(o.Dir),
+		Drain:  drain, Log: o.Log,
 	})
 	if err != nil {
 		return e, err

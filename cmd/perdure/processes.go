@@ -68,13 +68,18 @@ func runOwners(ctx context.Context, dataDir string) (map[string]string, error) {
 			return nil, fmt.Errorf("list calls of %s: %w", s.ID, err)
 		}
 		for _, c := range calls {
-			sum := sha256.Sum256([]byte(c.Key.String()))
 			owner := c.Key.String()
 			if c.Task != "" {
 				owner = string(c.Task)
 			}
-			owners[hex.EncodeToString(sum[:16])] = owner
+			owners[runName(c.Key)] = owner
 		}
 	}
 	return owners, nil
+}
+
+// runName is how tool/shell begins the names of a call's run directories.
+func runName(key perdure.CallKey) string {
+	sum := sha256.Sum256([]byte(key.String()))
+	return hex.EncodeToString(sum[:16])
 }

@@ -34,7 +34,7 @@ func serve(ctx context.Context, s cli.Serving) (err error) {
 	if err := checkAddr(s); err != nil {
 		return err
 	}
-	st, err := openStore(ctx, cli.Opening{Access: cli.Writing, Dir: s.Dir})
+	st, err := openStore(ctx, cli.Opening{Access: cli.Writing, Dir: s.Dir, Database: s.Database})
 	if err != nil {
 		return err // before the address: another server of this directory has that, too
 	}
@@ -44,7 +44,7 @@ func serve(ctx context.Context, s cli.Serving) (err error) {
 	}
 	closing := func() error { return ignoreClosed(listener.Close()) } // until the engine's door has it
 	eng, err := newEngine(ctx, cli.Opening{
-		Access: cli.Writing, Dir: s.Dir, AllowShell: s.AllowShell, Ask: s.Ask, Deny: s.Deny, Retention: s.Retention, AskModels: true, Serve: true, Log: s.Log,
+		Access: cli.Writing, Dir: s.Dir, Database: s.Database, AllowShell: s.AllowShell, Ask: s.Ask, Deny: s.Deny, Retention: s.Retention, AskModels: true, Serve: true, Log: s.Log,
 	}, st)
 	if err != nil {
 		return errors.Join(err, st.Close(), closing())

@@ -198,6 +198,9 @@ func (e *Engine) Import(ctx context.Context, r io.Reader, how engine.Import) (en
 	if err != nil {
 		return engine.Session{}, fmt.Errorf("import %s: %w", head.Session, err)
 	}
+	for _, d := range dumps {
+		e.effects.Forget(d.Session.ID) // of one that was deleted
+	}
 	if !head.AtRest {
 		for _, d := range dumps {
 			e.wake(d.Session.ID)

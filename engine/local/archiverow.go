@@ -144,6 +144,13 @@ type (
 		CreatedAt time.Time      `json:"created_at"`
 		UpdatedAt time.Time      `json:"updated_at"`
 	}
+	valueRow struct {
+		Key       octets    `json:"key"`
+		Text      octets    `json:"text,omitempty"`
+		Version   int64     `json:"version"`
+		CreatedAt time.Time `json:"created_at"`
+		UpdatedAt time.Time `json:"updated_at"`
+	}
 )
 
 // session writes the rows of a session.
@@ -193,6 +200,9 @@ func (a *archiveWriter) session(d store.SessionDump) error {
 	}
 	for _, f := range d.Files {
 		put("file", fileRow{octets(f.Path), f.Directory, f.ReadOnly, f.Encoding, octets(f.Content), f.CreatedAt, f.UpdatedAt})
+	}
+	for _, v := range d.Values {
+		put("value", valueRow{octets(v.Key), octets(v.Text), v.Version, v.CreatedAt, v.UpdatedAt})
 	}
 	return err
 }
@@ -247,6 +257,12 @@ func readRow(kind string, text json.RawMessage, d *store.SessionDump) error {
 		d.Files = append(d.Files, store.File{
 			Path: string(f.Path), Content: f.Content.bytesOrNil(), Encoding: f.Encoding, Directory: f.Directory, ReadOnly: f.ReadOnly,
 			SizeBytes: int64(len(f.Content)), CreatedAt: f.CreatedAt, UpdatedAt: f.UpdatedAt,
+		})
+		return err
+	case "value":
+		v, err := rowOf[valueRow](text)
+		d.Values = append(d.Values, store.Value{
+			Session: id, Key: string(v.Key), Text: string(v.Text), Version: v.Version, CreatedAt: v.CreatedAt, UpdatedAt: v.UpdatedAt,
 		})
 		return err
 	default:

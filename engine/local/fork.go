@@ -74,6 +74,12 @@ func (e *Engine) beginFork(tx store.Tx, from source, f engine.Fork) error {
 			return err
 		}
 	}
+	for _, v := range from.values {
+		v.Session = f.ID
+		if _, err := tx.PutValue(v); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -83,6 +89,7 @@ type source struct {
 	calls    map[perdure.CallID]perdure.Call
 	tasks    map[perdure.TaskID]perdure.Task
 	files    []store.File
+	values   []store.Value                         // its secrets stay with it (SE3)
 	recorded map[perdure.CallID]perdure.ToolResult // by tool.completed, also after the event
 	resolved []perdure.ToolResolved                // after the event
 	used     []perdure.CallID
@@ -123,7 +130,13 @@ func readSource(r store.Reader, id perdure.SessionID, at int64) (source, error) 
 		fileErr = errors.Join(fileErr, err)
 		s.files = append(s.files, whole)
 	}
-	return s, errors.Join(err, callErr, taskErr, fileErr)
+	values, valueErr := r.Values(id)
+	for _, v := range values {
+		whole, err := r.Value(id, v.Key)
+		valueErr = errors.Join(valueErr, err)
+		s.values = append(s.values, whole)
+	}
+	return s, errors.Join(err, callErr, taskErr, fileErr, valueErr)
 }
 
 // note keeps what an event records of calls.

@@ -20,6 +20,7 @@ import (
 	"github.com/perdure/perdure/dispatch"
 	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/internal/effect"
+	"github.com/perdure/perdure/internal/sessionport"
 	"github.com/perdure/perdure/model"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
@@ -57,7 +58,9 @@ type Config struct {
 	// Egress is the way out for tools. nil: there is none, and tools that need it say so.
 	Egress tool.Egress
 	// Ports opens what else a call of a session may reach: its values, secrets, resources … nil: the store's own.
-	Ports func(session perdure.SessionID, call tool.Call) tool.Ports
+	Ports   func(session perdure.SessionID, call tool.Call) tool.Ports
+	Secrets Secrets // of the store's own ports
+	Beside  Beside  // likewise: large images, databases
 
 	MaxExecutions      int           // LG9; 0: 3; -1: no cap
 	NoProgress         int           // TN1; 0: 3; -1: off
@@ -77,6 +80,9 @@ type Config struct {
 	CheckpointBytes    int           // of new text of an answer, before it is stored (TN19); 0: 4 KiB
 	CheckpointTime     time.Duration // since its first new text, likewise; 0: 1 s
 
+	Capabilities []tool.Capability // that agents may choose, beside those that tools name (TL32); their tools are the engine's, too
+	Blueprints   []tool.Blueprint  // named presets of agents (PL1)
+
 	Agents         map[string]perdure.Agent // agents that spawn_subagent may name; nil: only ones like the session's own
 	SubagentDepth  int                      // of subagents below a root session; 0: 2; -1: there are none (SA5)
 	SubagentsLive  int                      // at work below a root; 0: 16; -1: no cap
@@ -89,6 +95,10 @@ type Config struct {
 
 	Retention  time.Duration // how long a task is kept that has ended and came home (TK16); 0: 30 days; -1: for ever
 	PruneBatch int           // tasks that are forgotten in one commit; 0: 100
+	Cleanup                  // of leased resources
+	// Forget removes what the host keeps of a session outside the store, once that was deleted: again after an error, and
+	// again after a crash, so that what is gone already is no error. nil: it keeps nothing.
+	Forget func(context.Context, perdure.SessionID) error
 
 	Grace time.Duration // from cancel to fence; 0: 10 s
 	Drain time.Duration // how long Run lets work settle when its ctx ends; 0: 10 s; -1: none
@@ -136,7 +146,10 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	if err := cfg.Tools.Err(); err != nil {
 		return nil, fmt.Errorf("open engine: %w", err)
 	}
-	cfg = withDefaults(cfg)
+	cfg, err := withCapabilities(withDefaults(cfg))
+	if err != nil {
+		return nil, fmt.Errorf("open engine: %w", err)
+	}
 	if cfg.IdleTimeout > 0 && cfg.IdleTimeout < 2*longestWait { // ER7
 		return nil, fmt.Errorf("open engine: %w configuration: IdleTimeout %s is under twice the longest wait of a tool, %s", perdure.Invalid, cfg.IdleTimeout, longestWait)
 	}
@@ -149,7 +162,9 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	}
 	e.worker = store.Worker{ID: effect.NewID[perdure.WorkerID](), Host: hostname(), BootID: bootID(), PID: os.Getpid()}
 	e.lanes = dispatch.NewRunner(context.WithoutCancel(ctx), dispatch.Config{Grace: cfg.Grace, Log: cfg.Log})
-	var err error
+	if cfg.Ports == nil {
+		cfg.Ports = sessionport.New(e.ports(cfg))
+	}
 	e.effects, err = effect.New(effect.Config{
 		Store: cfg.Store, Model: cfg.Model, Tools: cfg.Tools, Runner: e.lanes, Worker: e.worker.ID, Files: cfg.Files, Egress: cfg.Egress, Ports: cfg.Ports,
 		MaxExecutions: cfg.MaxExecutions, NoProgress: cfg.NoProgress, ModelAttempts: cfg.ModelAttempts,
@@ -191,6 +206,7 @@ func withDefaults(cfg Config) Config {
 	if cfg.PruneBatch <= 0 {
 		cfg.PruneBatch = defaultPruneBatch
 	}
+	cfg.Cleanup = cfg.Cleanup.withDefaults()
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
@@ -209,6 +225,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	defer fail(nil)
 	defer func() { e.end(ctx, store.Broken(err) || store.Broken(context.Cause(ctx))) }()
 	e.keepLease(ctx)
+	e.startCleaning(work)
 	err = e.recover(work)
 	if err == nil {
 		err = e.turn(work)

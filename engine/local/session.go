@@ -13,6 +13,7 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/internal/effect"
+	"github.com/perdure/perdure/model"
 	"github.com/perdure/perdure/store"
 )
 
@@ -235,7 +236,16 @@ func checkInput(m perdure.Message) error {
 		return fmt.Errorf("%w message: it is empty", perdure.Invalid)
 	}
 	for _, part := range m.Parts {
-		if part.Type != perdure.PartText && part.Type != perdure.PartImage {
+		switch part.Type {
+		case perdure.PartText, perdure.PartImage:
+		case perdure.PartImageFile:
+			if part.ImageFile == nil {
+				return fmt.Errorf("%w part image_file: it names no image", perdure.Invalid)
+			}
+			if _, err := perdure.ParseID[perdure.ImageID](string(part.ImageFile.ID)); err != nil {
+				return fmt.Errorf("%w part image_file: %w", perdure.Invalid, err)
+			}
+		default:
 			return fmt.Errorf("%w part %q: a user sends text and images", perdure.Invalid, part.Type)
 		}
 	}
@@ -292,4 +302,9 @@ func (e *Engine) WaitIdle(ctx context.Context, id perdure.SessionID) error {
 		return nil
 	}
 	return fmt.Errorf("wait for %s: %w", id, err)
+}
+
+// asked is what the model of a session would be asked now.
+func (e *Engine) asked(ctx context.Context, id perdure.SessionID) (model.Request, *perdure.Session, error) {
+	return e.effects.Asked(ctx, id)
 }

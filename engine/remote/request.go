@@ -25,6 +25,7 @@ type request struct {
 	path    string // escaped
 	query   url.Values
 	body    any    // of a write; nil: it reads, unless it has lines
+	remove  bool   // it is what the path names that goes
 	lines   []byte // of a write whose body is JSON lines; nil: none
 	actor   string // who writes
 	patient bool   // no limit for the beginning of the answer: a tool runs meanwhile
@@ -44,6 +45,10 @@ type sent struct {
 // seal writes the body and mints the key. Invalid: the body cannot be written as JSON.
 func (r request) seal() (sent, error) {
 	s := sent{request: r, method: http.MethodGet}
+	if r.remove {
+		s.method, s.key = http.MethodDelete, rand.Text()
+		return s, nil
+	}
 	if r.lines != nil {
 		s.method, s.text, s.key = http.MethodPost, r.lines, rand.Text()
 		return s, nil
@@ -204,7 +209,7 @@ func (e *Engine) compose(ctx context.Context, s sent) (*http.Request, error) {
 	if e.cfg.Token != "" {
 		set("Authorization", "Bearer "+e.cfg.Token)
 	}
-	if e.socket && s.method == http.MethodPost {
+	if e.socket && s.method != http.MethodGet {
 		set("Perdure-Actor", e.actor(s.actor))
 	}
 	return req, nil

@@ -76,6 +76,12 @@ type reason struct {
 	Reason string `json:"reason,omitempty"`
 }
 
+// DeleteSession removes a session for good. Sent again because the answer was lost, it has the same answer.
+func (e *Engine) DeleteSession(ctx context.Context, id perdure.SessionID) error {
+	_, err := e.call(ctx, request{what: "delete " + string(id), path: "/v1/sessions/" + segment(id), remove: true}, nil)
+	return err
+}
+
 // Interrupt asks for the end of the turn that runs.
 func (e *Engine) Interrupt(ctx context.Context, id perdure.SessionID, by, why string) error {
 	_, err := e.call(ctx, request{

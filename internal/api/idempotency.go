@@ -72,7 +72,7 @@ func (w *inWork) leave(key string) {
 	delete(w.keys, key)
 }
 
-// once carries a POST out, one with an idempotency key once (H4): again, it gets the first answer, byte for byte.
+// once carries a write out, one with an idempotency key once (H4): again, it gets the first answer, byte for byte.
 func (a *API) once(w http.ResponseWriter, r *http.Request, do func(http.ResponseWriter)) error {
 	key, named, err := idempotencyKey(r)
 	if err != nil || !named {

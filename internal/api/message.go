@@ -18,11 +18,12 @@ type newMessage struct {
 	ID      perdure.MessageID `json:"id,omitempty" doc:"The message's own id, for callers that mint them. The same id with the same content is one message."`
 }
 
-// newPart is one piece of a message that is sent: a text or an image.
+// newPart is one piece of a message that is sent: a text, an image, or one that is kept with the session.
 type newPart struct {
-	Type  perdure.PartType `json:"type" enum:"text,image"`
-	Text  string           `json:"text,omitempty"`
-	Image *perdure.Image   `json:"image,omitempty"`
+	Type      perdure.PartType   `json:"type" enum:"text,image,image_file"`
+	Text      string             `json:"text,omitempty"`
+	Image     *perdure.Image     `json:"image,omitempty"`
+	ImageFile *perdure.ImageFile `json:"image_file,omitempty" doc:"An image that a tool left in this session."`
 }
 
 // message is one entry of a conversation as callers see it.
@@ -83,6 +84,14 @@ func (m newMessage) parts() ([]perdure.Part, error) {
 	for i, p := range m.Content {
 		at := "/content/" + strconv.Itoa(i)
 		switch {
+		case p.Type == perdure.PartImageFile && (p.ImageFile == nil || p.Image != nil || p.Text != ""):
+			return nil, invalid(at, "an image_file part has an image_file and nothing else")
+		case p.Type == perdure.PartImageFile:
+			if _, err := perdure.ParseID[perdure.ImageID](string(p.ImageFile.ID)); err != nil {
+				return nil, invalid(at+"/image_file/id", "%v", err)
+			}
+		case p.ImageFile != nil:
+			return nil, invalid(at, "only an image_file part has an image_file")
 		case p.Type == perdure.PartText && p.Image == nil && p.Text != "":
 		case p.Type == perdure.PartText:
 			return nil, invalid(at, "a text part has a text that is not empty, and no image")
@@ -96,9 +105,9 @@ func (m newMessage) parts() ([]perdure.Part, error) {
 				return nil, invalid(at+"/image/media_type", "a type of image, such as image/png")
 			}
 		default:
-			return nil, invalid(at+"/type", "text or image")
+			return nil, invalid(at+"/type", "text, image or image_file")
 		}
-		parts[i] = perdure.Part{Type: p.Type, Text: p.Text, Image: p.Image}
+		parts[i] = perdure.Part{Type: p.Type, Text: p.Text, Image: p.Image, ImageFile: p.ImageFile}
 	}
 	return parts, nil
 }

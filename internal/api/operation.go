@@ -87,10 +87,20 @@ func write[I, B, O any](a *API, o operation, body body[B], do func(context.Conte
 // writeAs registers an operation with a body that it reads itself.
 func writeAs[I, O any](a *API, o operation, body *huma.RequestBody, do func(context.Context, *I) (*O, error)) {
 	o.method = http.MethodPost
+	mutate(a, o, do).RequestBody = body
+}
+
+// erase registers an operation that removes what its path names. It has no body.
+func erase[I, O any](a *API, o operation, do func(context.Context, *I) (*O, error)) {
+	o.method = http.MethodDelete
+	mutate(a, o, do)
+}
+
+// mutate registers an operation that changes something, and returns it for the document.
+func mutate[I, O any](a *API, o operation, do func(context.Context, *I) (*O, error)) *huma.Operation {
 	o.errors = append(o.errors, http.StatusRequestTimeout, http.StatusConflict, http.StatusRequestEntityTooLarge,
 		http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity, http.StatusServiceUnavailable, http.StatusInsufficientStorage)
 	registered := register(a, o, do)
-	registered.RequestBody = body
 	registered.Parameters = append(registered.Parameters,
 		&huma.Param{
 			Name: "Idempotency-Key", In: "header", Schema: &huma.Schema{Type: huma.TypeString},
@@ -100,6 +110,7 @@ func writeAs[I, O any](a *API, o operation, body *huma.RequestBody, do func(cont
 			Name: "Perdure-Actor", In: "header", Schema: &huma.Schema{Type: huma.TypeString, Enum: []any{actorUser, actorOperator}},
 			Description: "On the Unix socket: who acts. Over TCP it is api.",
 		})
+	return registered
 }
 
 // body is what the document says of a body.
@@ -143,8 +154,11 @@ func register[I, O any](a *API, o operation, do func(context.Context, *I) (*O, e
 		return out, nil
 	})
 	item := a.huma.OpenAPI().Paths[o.path]
-	if o.method == http.MethodPost {
+	switch o.method {
+	case http.MethodPost:
 		return item.Post
+	case http.MethodDelete:
+		return item.Delete
 	}
 	return item.Get
 }

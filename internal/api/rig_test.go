@@ -34,6 +34,8 @@ rules:
     text: noted
   - when: {last_role: tool_result}
     text: done
+  - when: {last_role: agent}
+    text: nothing new
   - when: {user_contains: "charge"}
     calls: [{name: charge, args: {text: a}}]
   - when: {user_contains: "echo"}

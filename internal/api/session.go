@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strconv"
 	"time"
@@ -49,6 +50,10 @@ func (a *API) sessionOperations() {
 		id: "get-session", path: "/v1/sessions/{id}", summary: "Show a session, or wait until it is at rest",
 		errors: []int{http.StatusNotFound},
 	}, a.getSession)
+	erase(a, operation{
+		id: "delete-session", path: "/v1/sessions/{id}", summary: "Delete a session for good, with its subagents",
+		errors: []int{http.StatusNotFound},
+	}, a.deleteSession)
 	write(a, operation{
 		id: "interrupt-session", path: "/v1/sessions/{id}/interrupt", summary: "Interrupt the turn that runs",
 		status: http.StatusAccepted, errors: []int{http.StatusNotFound},
@@ -138,6 +143,15 @@ func (a *API) getSession(ctx context.Context, in *struct {
 	}
 	out.Body, err = a.cfg.Engine.Session(ctx, in.ID)
 	return out, err
+}
+
+// deleteSession takes a session that is not there for one that it deleted before, when that was begun under the same key.
+func (a *API) deleteSession(ctx context.Context, in *OfSession) (*nothing, error) {
+	err := a.cfg.Engine.DeleteSession(ctx, in.ID)
+	if errors.Is(err, perdure.NotFound) && requestOf(ctx).again {
+		err = nil
+	}
+	return &nothing{}, err
 }
 
 func (a *API) interruptSession(ctx context.Context, in *OfSession, body interruption) (*nothing, error) {

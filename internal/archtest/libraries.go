@@ -15,7 +15,7 @@ const tests = "tests"
 func libraries() []library {
 	return []library{
 		// storage
-		{"modernc.org/sqlite", "v1.61.1", "store/sqlite tool/session"},
+		{"modernc.org/sqlite", "v1.61.1", "store/sqlite internal/sessionsql"},
 		{"github.com/jackc/pgx/v5", "v5.12.0", "store/postgres"},
 		{"github.com/pressly/goose/v3", "v3.29.0", "store/sqlstore"},
 

@@ -12,7 +12,7 @@ type room struct {
 // The import table lets these in wherever a row says so.
 const (
 	leaves   = " internal/supervise internal/egress internal/secret internal/cron"
-	wheel    = ". engine store dispatch model tool internal/effect" + leaves
+	wheel    = ". agent engine store dispatch model tool internal/effect internal/sessionfile internal/sessionport internal/sessionsql internal/blob" + leaves
 	anything = "anything"
 )
 
@@ -29,10 +29,11 @@ func inner() []room {
 	return []room{
 		// nouns and ports
 		{".", ""},
+		{"agent", "."},
 		{"engine", "."},
-		{"store", "."},
+		{"store", ". agent"},
 		{"model", "."},
-		{"tool", "."},
+		{"tool", ". agent"},
 		{"dispatch", ". tool"},
 
 		// engines
@@ -42,13 +43,13 @@ func inner() []room {
 		{"engine/enginetest", ". engine"},
 
 		// stores
-		{"store/sqlstore", ". store" + leaves},
+		{"store/sqlstore", ". agent store" + leaves},
 		{"store/sqlite", ". store store/sqlstore"},
 		{"store/postgres", ". store store/sqlstore"},
-		{"store/memory", ". store"},
-		{"store/faulty", ". store"},
+		{"store/memory", ". agent store"},
+		{"store/faulty", ". agent store"},
 		{"store/faulty/gen", ""},
-		{"store/storetest", ". store"},
+		{"store/storetest", ". agent store"},
 
 		// models
 		{"model/openai", ". model" + leaves},
@@ -80,11 +81,12 @@ func inner() []room {
 		{"internal/cron", "."},
 		{"internal/redact", ""},
 		{"internal/sessionfile", ". store tool"},
-		{"internal/sessionport", ". store tool model internal/secret internal/sessionsql internal/blob internal/redact internal/foldcache"},
+		{"internal/sessionport", ". agent store tool model internal/secret internal/sessionsql internal/blob internal/redact internal/foldcache"},
 		{"internal/sessionsql", ". tool"},
 		{"internal/blob", "."},
-		{"internal/effect", ". model tool dispatch store internal/sessionfile internal/foldcache"},
+		{"internal/effect", ". agent model tool dispatch store internal/sessionfile internal/foldcache internal/veil"},
 		{"internal/foldcache", "."},
+		{"internal/veil", ". tool"},
 	}
 }
 
@@ -93,7 +95,9 @@ func outer() []room {
 	return []room{
 		{"internal/api", ". engine"},
 		{"internal/mcpserver", ". engine"},
-		{"internal/cli", ". engine internal/config internal/cli/demo internal/cli/form internal/cli/storm"},
+		{"internal/cli", ". engine internal/config internal/cli/admin internal/cli/demo internal/cli/form internal/cli/storm"},
+		{"internal/cli/admin", ". internal/backup"},
+		{"internal/backup", ". store store/sqlite internal/chaos"},
 		{"internal/cli/demo", ". engine internal/chaos"},
 		{"internal/cli/form", "."},
 		{"internal/cli/storm", ". engine internal/chaos"},
@@ -104,6 +108,7 @@ func outer() []room {
 		{"internal/enginerig", ". engine engine/enginetest engine/local dispatch model store tool tool/background tool/subagent"}, // for tests
 		{"internal/linear", ""},   // tests only
 		{"internal/disktest", ""}, // for tests
+		{"internal/pgtest", ""},   // for tests
 		{"internal/archtest", ""},
 
 		{"cmd/*", anything},

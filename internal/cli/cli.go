@@ -1,6 +1,6 @@
 // Package cli is the command line of perdure: noun, then verb, over an engine that main opens.
 //
-// It may import the root, engine, internal/redact, kong, and its own rooms demo, form and storm; what it may not import comes as
+// It may import the root, engine, internal/redact, kong, and its own rooms admin, demo, form and storm; what it may not import comes as
 // functions in a [World]. The one thing to know: data goes to stdout and talk to stderr (C1), and no text of a
 // journal reaches a terminal before [plain] has seen it (C18).
 package cli
@@ -18,6 +18,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/cli/admin"
 	"github.com/perdure/perdure/internal/cli/demo"
 	"github.com/perdure/perdure/internal/cli/storm"
 )
@@ -54,6 +55,8 @@ type World struct {
 	Demo      demo.Crash // Program and Open are set
 	DemoChild func(context.Context, DemoWork) error
 
+	Admin admin.Hands
+
 	Chaos     storm.Storm // Program, Dial and Addr are set
 	ChaosPart func(context.Context, ChaosPart) error
 }
@@ -72,7 +75,7 @@ type commandLine struct {
 	Flags flags `embed:""`
 
 	Run     runCommand     `cmd:"" help:"Speak with an agent, and wait until its work has come home."`
-	Session sessionCommand `cmd:"" help:"Conversations: list, show, send, fork, export, import."`
+	Session sessionCommand `cmd:"" help:"Conversations: list, show, send, fork, export, import, delete."`
 	Event   eventCommand   `cmd:"" help:"The journal of a session: list, tail."`
 	Task    taskCommand    `cmd:"" help:"Work that outlives a turn: list, show, log, watch, input, message, detach, delivery, drain, cancel, resolve."`
 
@@ -80,6 +83,7 @@ type commandLine struct {
 	Approve  approvalApprove `cmd:"" help:"Let a call run that waits for a yes; the same as approval approve."`
 
 	Tool    toolCommand    `cmd:"" help:"The tools: list, show, call."`
+	Admin   admin.Commands `cmd:"" help:"Look after a data directory: backup, restore, verify, gc, rotate-key."`
 	Serve   serveCommand   `cmd:"" help:"Serve a data directory over HTTP, until it is stopped."`
 	Demo    demoCommand    `cmd:"" help:"See it at work: crash."`
 	Chaos   chaosCommand   `cmd:"" help:"Kill a server again and again while sessions are in work, and judge what is left: yours, or this program's."`
@@ -91,12 +95,13 @@ type commandLine struct {
 
 // flags are those of every command.
 type flags struct {
-	Data    string `help:"The data directory." placeholder:"DIR" env:"PERDURE_DATA" type:"path" default:"${data}"`
-	Server  string `help:"Ask this server instead of a data directory: http://HOST:PORT, or unix:///PATH. Its token is read from PERDURE_TOKEN." placeholder:"URL" env:"PERDURE_SERVER"`
-	Color   string `help:"Colours: auto, always or never. NO_COLOR turns them off, too." placeholder:"WHEN" enum:"auto,always,never" default:"auto"`
-	Raw     bool   `help:"Print control characters of the data as they are, also on a terminal."`
-	NoInput bool   `help:"Never ask, never wait for input."`
-	Verbose bool   `help:"Log what happens inside, on stderr."`
+	Data     string `help:"The data directory." placeholder:"DIR" env:"PERDURE_DATA" type:"path" default:"${data}"`
+	Database string `help:"Keep sessions in this Postgres database, postgres://USER@HOST/NAME. Servers on several machines may share it; what they keep on their own disk stays in the data directory." placeholder:"URL" env:"PERDURE_DATABASE"`
+	Server   string `help:"Ask this server instead of a data directory: http://HOST:PORT, or unix:///PATH. Its token is read from PERDURE_TOKEN." placeholder:"URL" env:"PERDURE_SERVER"`
+	Color    string `help:"Colours: auto, always or never. NO_COLOR turns them off, too." placeholder:"WHEN" enum:"auto,always,never" default:"auto"`
+	Raw      bool   `help:"Print control characters of the data as they are, also on a terminal."`
+	NoInput  bool   `help:"Never ask, never wait for input."`
+	Verbose  bool   `help:"Log what happens inside, on stderr."`
 }
 
 // app is one command in work.
@@ -166,6 +171,7 @@ func (a *app) run(ctx context.Context) error {
 	stop := a.listen(ctx)
 	defer stop()
 	parsed.BindTo(ctx, (*context.Context)(nil))
+	parsed.BindTo(desk{a}, (*admin.Desk)(nil))
 	err = parsed.Run(a)
 	if cause := context.Cause(ctx); errors.Is(cause, errInterrupted) && (err == nil || errors.Is(err, context.Canceled)) {
 		return errInterrupted
@@ -291,7 +297,7 @@ func (a *app) read(ctx context.Context, fn func(Engine) error) error {
 
 // with opens an engine, runs fn, and closes it.
 func (a *app) with(ctx context.Context, o Opening, fn func(Engine) error) error {
-	o.Dir, o.Log, o.Server = a.flags.Data, a.log, a.flags.Server
+	o.Dir, o.Database, o.Log, o.Server = a.flags.Data, a.flags.Database, a.log, a.flags.Server
 	if o.Dir == "" && o.Server == "" && o.Access != ToolsOnly {
 		return misuse("there is no data directory: this system names no home", "name one with --data or PERDURE_DATA")
 	}

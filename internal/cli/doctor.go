@@ -3,7 +3,10 @@ package cli
 import (
 	"context"
 	"fmt"
+	"io"
 	"time"
+
+	"github.com/perdure/perdure/internal/cli/admin"
 )
 
 // Check is one thing that the doctor looked at.
@@ -96,6 +99,37 @@ func (c *doctorCommand) processes(ctx context.Context, a *app) error {
 	}
 	return list.print(ctx, a, c.output, all)
 }
+
+// desk is what the commands of admin use of the command line.
+type desk struct{ *app }
+
+var _ admin.Desk = desk{}
+
+// Dir implements admin.Desk.
+func (d desk) Dir() (string, error) {
+	if d.flags.Server != "" {
+		return "", misuse("this works on the files of a data directory, and --server or PERDURE_SERVER names a server", "run it where the data directory is, with --data")
+	}
+	if d.flags.Data == "" {
+		return "", misuse("there is no data directory: this system names no home", "name one with --data or PERDURE_DATA")
+	}
+	return d.flags.Data, nil
+}
+
+// Program implements admin.Desk.
+func (d desk) Program() string { return d.Version.Version }
+
+// Hands implements admin.Desk.
+func (d desk) Hands() admin.Hands { return d.Admin }
+
+// Out implements admin.Desk.
+func (d desk) Out() io.Writer { return d.out }
+
+// Say implements admin.Desk.
+func (d desk) Say(format string, args ...any) { d.say(format, args...) }
+
+// Safe implements admin.Desk.
+func (d desk) Safe(text string) string { return d.line(text, 1000) }
 
 func pid(n int) string {
 	if n == 0 {

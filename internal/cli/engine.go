@@ -29,6 +29,7 @@ const (
 type Opening struct {
 	Access     Access
 	Dir        string    // the data directory
+	Database   string    // of Postgres, where the sessions are kept; empty: in the data directory
 	Server     string    // asked instead of the data directory; empty: whoever holds that, or nobody
 	AllowShell bool      // bash must be there: an error says why it cannot
 	Serve      bool      // for others, until it is stopped: what cannot be done here fails, and calls have longer to settle

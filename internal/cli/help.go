@@ -20,6 +20,8 @@ func topics() map[string]string {
 const environment = `
 PERDURE_DATA     the data directory, as --data. Without it: $XDG_DATA_HOME/perdure,
                  or ~/.local/share/perdure
+PERDURE_DATABASE a Postgres database, as --database; a password belongs here
+                 or into PGPASSFILE, and not on a command line
 PERDURE_SERVER   a server to ask instead, as --server
 PERDURE_TOKEN    the token of that server
 PERDURE_ADDR     where serve listens, as --addr

@@ -83,6 +83,15 @@ func laneSentence(e perdure.Event) string {
 		return fmt.Sprintf("%s (%s) asks for a yes: %s", f.Approval.Tool, f.Approval.Class, redact.Document(f.Approval.Args))
 	case perdure.ApprovalResolved:
 		return strings.TrimSpace(fmt.Sprintf("%s by %s", f.State, f.By)) + because(f.Note)
+	case perdure.AuditRecorded:
+		return strings.TrimSpace(f.Action + " " + f.Subject + because(f.Purpose))
+	case perdure.ResourceUpdated:
+		return beside(f)
+	case perdure.LeaseExpired:
+		return f.Lease.Name + " is cleaned up: " + f.Lease.Provider + " " + f.Lease.Type + " " + f.Lease.ExternalID
+	case perdure.LeaseCleanupFailed:
+		return fmt.Sprintf("%s %s %s was not cleaned up in %d attempts, see to it: %s", f.Lease.Provider, f.Lease.Type, f.Lease.ExternalID,
+			f.Lease.Attempts, f.Lease.LastError)
 	case perdure.TaskPruned:
 		return fmt.Sprintf("%d tasks that ended long ago were forgotten", len(f.TaskIDs))
 	case perdure.TaskMessageSent:
@@ -94,6 +103,15 @@ func laneSentence(e perdure.Event) string {
 		return "the task is told: " + f.Message.PlainText()
 	}
 	return ""
+}
+
+// beside says what became of an entry of what stands beside a session.
+func beside(f perdure.ResourceUpdated) string {
+	status := string(f.Entry.Status)
+	if f.Removed {
+		status = "not listed any more"
+	}
+	return fmt.Sprintf("%s %s is %s", f.Entry.Kind, f.Entry.Name, status)
 }
 
 // whyDetached says why a call left its turn.

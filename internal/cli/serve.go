@@ -10,6 +10,7 @@ import (
 // Serving says what is to be served.
 type Serving struct {
 	Dir        string    // the data directory
+	Database   string    // as that of Opening
 	Addr       string    // host:port
 	Expose     bool      // an address that others can reach is meant
 	AllowShell bool      // bash must be there: an error says why it cannot
@@ -44,7 +45,7 @@ func (c *serveCommand) Run(ctx context.Context, a *app) error {
 		return misuse("there is no data directory: this system names no home", "name one with --data or PERDURE_DATA")
 	}
 	err := a.Serve(ctx, Serving{
-		Dir: a.flags.Data, Addr: c.Addr, Expose: c.Expose, AllowShell: c.AllowShell, Disclosure: c.Disclosure,
+		Dir: a.flags.Data, Database: a.flags.Database, Addr: c.Addr, Expose: c.Expose, AllowShell: c.AllowShell, Disclosure: c.Disclosure,
 		Ask: c.Ask, Deny: c.Deny, Retention: a.retention(c.Retention), Log: a.log,
 		Ready: func(s Served) {
 			fmt.Fprintln(a.out, s.URL)
@@ -61,7 +62,7 @@ func (c *serveCommand) Run(ctx context.Context, a *app) error {
 		a.say("stopped: what was not done goes on with the next start")
 		return exit(exitOK)
 	case err != nil:
-		return a.cannotOpen(ctx, Opening{Access: Writing, Dir: a.flags.Data, Log: a.log}, err)
+		return a.cannotOpen(ctx, Opening{Access: Writing, Dir: a.flags.Data, Database: a.flags.Database, Log: a.log}, err)
 	}
 	return nil
 }

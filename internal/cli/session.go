@@ -25,6 +25,7 @@ type sessionCommand struct {
 	Fork   sessionFork   `cmd:"" help:"Start a session with what was said in another one, without doing anything again."`
 	Export sessionExport `cmd:"" help:"Write a session with all that belongs to it as JSON lines. They are confidential."`
 	Import sessionImport `cmd:"" help:"Take in a session that was exported."`
+	Delete sessionDelete `cmd:"" help:"Delete a session for good, with its subagents and all that belongs to them."`
 }
 
 type sessionList struct {
@@ -177,6 +178,8 @@ func gist(m perdure.Message) string {
 			parts = append(parts, perdure.Summarise(p.Result.Result))
 		case p.Image != nil:
 			parts = append(parts, "["+p.Image.MediaType+"]")
+		case p.ImageFile != nil:
+			parts = append(parts, "["+string(p.ImageFile.ID)+"]")
 		}
 	}
 	return strings.Join(parts, "  ")
@@ -339,6 +342,67 @@ func (c *sessionImport) Run(ctx context.Context, a *app) error {
 		a.say("%s is here, with all that belongs to it", s.ID)
 		return c.show(ctx, a, shown{string(s.ID), s, func() { a.brief(s) }})
 	})
+}
+
+type sessionDelete struct {
+	Session string `arg:"" help:"Its id, or a unique beginning of it, or its title, or last."`
+	Yes     bool   `short:"y" help:"Do not ask."`
+	DryRun  bool   `help:"Only say what would go."`
+}
+
+// Run shows what would go, asks, and deletes it.
+func (c *sessionDelete) Run(ctx context.Context, a *app) error {
+	return a.with(ctx, writing(c.DryRun), func(eng Engine) error {
+		s, err := a.session(ctx, eng, c.Session)
+		if err != nil {
+			return err
+		}
+		what, err := a.family(ctx, eng, s)
+		if err != nil {
+			return err
+		}
+		if c.DryRun {
+			a.say("would delete %s", what)
+			return nil
+		}
+		if !c.Yes && !a.Terminal.Stdin {
+			return &fault{
+				code: exitApproval, what: "this needs a yes, and there is no terminal to ask; nothing was deleted",
+				todo: "--yes says it: " + program + " session delete " + a.dirFlag() + string(s.ID) + " --yes",
+			}
+		}
+		if err := a.confirm(ctx, c.Yes, "delete "+what+", for ever?"); err != nil {
+			return err
+		}
+		err = eng.DeleteSession(ctx, s.ID)
+		if errors.Is(err, perdure.Conflict) {
+			return &fault{err: err, what: err.Error(), todo: "nothing was deleted; perdure session show says what is at work, task cancel ends it"}
+		}
+		if err == nil {
+			a.say("%s is gone, with all that belonged to it", s.ID)
+		}
+		return err
+	})
+}
+
+// family says in a line what goes with a session.
+func (a *app) family(ctx context.Context, eng Engine, s engine.Session) (string, error) {
+	all, err := eng.Sessions(ctx, 0)
+	agents, unknown := 0, s.Unknown
+	for _, other := range all {
+		if other.Root == s.ID && other.ID != s.ID {
+			agents++
+			unknown += other.Unknown
+		}
+	}
+	what := fmt.Sprintf("%s (%s) with %s", s.ID, a.line(s.Title, cellChars), count(int(s.LastSeq), "event"))
+	if agents > 0 {
+		what += " and the sessions of " + count(agents, "subagent")
+	}
+	if unknown > 0 {
+		what += ", " + count(unknown, "outcome") + " that nobody knows among it"
+	}
+	return what, err
 }
 
 // preview says what the first line of an export says.

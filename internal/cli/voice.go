@@ -196,6 +196,8 @@ func (v *voice) work(e perdure.Event, s *perdure.Session) {
 		v.tell("?", red, "%s is unknown: %s", f.Name, v.a.resolveLine(perdure.CallKey{Session: e.Session, Call: f.CallID}.String()))
 	case perdure.ToolTakenOver, perdure.TranscriptRepaired:
 		v.tell("↻", yellow, "%s", sentence(e))
+	case perdure.LeaseCleanupFailed:
+		v.tell("!", red, "%s", sentence(e))
 	case perdure.ToolResolved, perdure.TaskResolved:
 		v.tell("↩", dim, "resolved: %s", sentence(e))
 	case perdure.TaskCreated:

@@ -42,7 +42,7 @@ func (e *Effects) StartCall(ctx context.Context, run CallRun) error {
 		return nil
 	}
 	return e.execute(run, row, t, func(ctx context.Context, call tool.Call, env tool.Env) tool.Result {
-		return t.Run(ctx, call, env)
+		return enter(ctx, t, call, env)
 	})
 }
 
@@ -68,13 +68,16 @@ func (e *Effects) execute(run CallRun, row perdure.Call, t tool.Tool, how func(c
 	}
 	c := &callRun{e: e, run: run, row: row, call: toolCall(row, deadline(began, spec)), owner: ownerOf(run.Session), name: spec.DisplayName}
 	c.at = callTime(run.Session, row.Key.Call)
+	c.call.Args, c.own = e.vault.Fill(row.Key, spec.Parameters, row.Args)
 	c.sink = callSink{e: e, work: row.Key.String(), call: c.call, keep: true}
 	env := e.env(run.Session, c.call, &c.sink)
 	env.Dialog = &dialog{e: e, call: c}
 	work := dispatch.Work{
 		ID: row.Key.String(), Session: row.Key.Session, Turn: row.Turn, Lane: perdure.Foreground, Deadline: c.call.Deadline,
 		Soft: run.Command.Call.Soft, Stall: spec.Stall, Detach: c.detach,
-		Run: func(ctx context.Context) tool.Result { return how(ctx, c.call, env) },
+		Run: func(ctx context.Context) tool.Result {
+			return e.veiled(ctx, t, hidden{row.Args, c.own}, env, func(env tool.Env) tool.Result { return how(ctx, env.Call, env) })
+		},
 		End: c.end, Gone: c.gone,
 	}
 	if killer, ok := t.(tool.Killer); ok {
@@ -123,6 +126,7 @@ func causeResult(cause perdure.Cause, row perdure.Call) tool.Result {
 
 // settled makes the outcome that ends a call: its settlement and tool.completed are one commit (LG7).
 func (e *Effects) settled(run CallRun, row perdure.Call, r tool.Result) Outcome {
+	e.vault.Drop(row.Key)
 	r, _ = e.after(context.Background(), toolCall(row, time.Time{}), r)
 	record := e.record(row, r)
 	state := perdure.CallSettled
@@ -263,7 +267,7 @@ func (e *Effects) proceedCall(ctx context.Context, run CallRun, row perdure.Call
 	switch how {
 	case perdure.RunAgain, perdure.RunFirst:
 		run.began = time.Now()
-		return e.execute(run, row, t, func(ctx context.Context, call tool.Call, env tool.Env) tool.Result { return t.Run(ctx, call, env) })
+		return e.execute(run, row, t, func(ctx context.Context, call tool.Call, env tool.Env) tool.Result { return enter(ctx, t, call, env) })
 	case perdure.Adopt:
 		return e.execute(run, row, t, func(ctx context.Context, call tool.Call, env tool.Env) tool.Result {
 			return survivor.Adopt(ctx, call, env, env.Report())
@@ -290,7 +294,7 @@ func (e *Effects) reconcile(run CallRun, row perdure.Call, t tool.Reconciler) er
 		case err == nil && said.Happened:
 			return said.Result
 		case err == nil && said.DidNotHappen:
-			return t.Run(ctx, call, env)
+			return enter(ctx, t, call, env)
 		case ctx.Err() != nil:
 			return tool.Internal(context.Cause(ctx))
 		default:

@@ -24,6 +24,7 @@ type callRun struct {
 	name  string    // the tool's display name
 	at    time.Time // of the message that asks: the task's ids are derived from it
 	sink  callSink
+	own   *redact.Set // the call's secret arguments; nil: it has none
 
 	mu   sync.Mutex
 	why  string       // guarded by mu; the reason for which it is asked to leave; empty: its budget

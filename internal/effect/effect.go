@@ -1,7 +1,7 @@
 // Package effect carries out one command of the root: it asks the model, runs or takes over a tool call,
 // runs a task, and commits what happened together with the decision that follows from it.
 //
-// It may import the root, model, tool, dispatch, store, sessionfile and foldcache. The one thing to know: the order of the steps of
+// It may import the root, agent, model, tool, dispatch, store, sessionfile and foldcache. The one thing to know: the order of the steps of
 // a call is kept here, and only here. Claim, then run, then settle with the event; nothing is told to
 // anybody before its commit.
 package effect
@@ -23,6 +23,7 @@ import (
 	"github.com/perdure/perdure/dispatch"
 	"github.com/perdure/perdure/internal/foldcache"
 	"github.com/perdure/perdure/internal/sessionfile"
+	"github.com/perdure/perdure/internal/veil"
 	"github.com/perdure/perdure/model"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
@@ -121,11 +122,16 @@ type Effects struct {
 	detached sync.Map
 	// tasks holds the attempts that run here, where the store is shared: perdure.TaskID to *taskRun.
 	tasks sync.Map
+	// vault holds the secret arguments of the calls that this process was asked for.
+	vault veil.Vault
 	// work is the store as the work of this worker writes to it. Intents go to cfg.Store.
 	work store.Store
 	// ownFiles says that files are the store's, so that a fence holds in the commit that writes one.
 	ownFiles bool
 }
+
+// Forget drops what this process remembers of a session that was removed.
+func (e *Effects) Forget(id perdure.SessionID) { e.folds.Drop(id) }
 
 // Wait returns when nothing is written any more by a goroutine of the effects' own.
 func (e *Effects) Wait() { e.group.Wait() }

@@ -1,11 +1,17 @@
 package effect
 
 import (
+	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/agent"
+	"github.com/perdure/perdure/internal/redact"
+	"github.com/perdure/perdure/internal/veil"
 	"github.com/perdure/perdure/model"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
@@ -27,7 +33,7 @@ func (e *Effects) envOf(p *taskPort, call tool.Call, sink tool.Sink) tool.Env {
 	return tool.Env{
 		Call: call, Sink: sink, Registry: e.cfg.Tools, Files: files, Tasks: p, Mail: p, Agents: p, Egress: e.cfg.Egress, Ports: ports,
 		Locale: orElse(agent.Locale, "en"), Timezone: orElse(agent.Timezone, "UTC"), DryRun: agent.DryRun,
-		Visible: e.names(*agent), Now: time.Now,
+		Network: agent.Network, Visible: e.names(*agent), Now: time.Now,
 	}
 }
 
@@ -105,8 +111,8 @@ func readOwner(r store.Reader, id perdure.SessionID) (*owner, error) {
 
 // The capabilities that activate themselves.
 const (
-	backgroundCapability = "background_execution" // starts, watches and cancels background runs (TL33)
-	loadingCapability    = tool.LoadingCapability // tells the schemas that a model was not told (TL37)
+	backgroundCapability = tool.BackgroundCapability // starts, watches and cancels background runs (TL33)
+	loadingCapability    = tool.LoadingCapability    // tells the schemas that a model was not told (TL37)
 )
 
 // visible returns the tools that an agent may see, in the order of registration. The model's definitions
@@ -124,8 +130,7 @@ func (e *Effects) visible(agent perdure.Agent) []tool.Tool {
 			loaders = append(loaders, t)
 		case t.Spec().Hints.CapabilityID == tool.ParentCapability && !agent.Subagent:
 		case agent.Tools == nil || slices.Contains(agent.Tools, name):
-			_, background := t.(tool.Background)
-			useful = useful || background || t.Spec().Hints.CapabilityID == tool.AgentsCapability
+			useful = useful || tool.RunsBackground(t)
 			tools = append(tools, t)
 		}
 	}
@@ -189,4 +194,232 @@ func (e *Effects) told(tools []tool.Tool) (told []model.Tool, prompts []string) 
 		}
 	}
 	return told, prompts
+}
+
+// Asked returns what the model of a session would be asked now, built as for the question itself, and the fold that it is
+// built from. What waits for the next step is not in it. NotFound: no such session.
+func (e *Effects) Asked(ctx context.Context, id perdure.SessionID) (req model.Request, s *perdure.Session, err error) {
+	err = e.cfg.Store.View(ctx, func(r store.Reader) error {
+		s, err = e.Fold(r, id)
+		return err
+	})
+	if err != nil {
+		return model.Request{}, nil, err
+	}
+	return e.request(s, perdure.CallModel{Attempt: 1}), s, nil
+}
+
+// dependency refuses to go on for an agent that is archived or deleted, or stands on a harness that is (N11). One that this
+// store does not know, since the session came from elsewhere, is what the journal says. A session that was made of neither
+// costs no look.
+func (e *Effects) dependency(ctx context.Context, a perdure.Agent) error {
+	if a.ID == "" && a.Harness == "" {
+		return nil
+	}
+	gone := ""
+	err := e.cfg.Store.View(ctx, func(r store.Reader) error {
+		gone = ""
+		kept, found, err := r.Agent(a.ID)
+		if err != nil {
+			return err
+		}
+		if found && !kept.Status.Works() {
+			gone = fmt.Sprintf("agent %s is %s", a.ID, kept.Status)
+		}
+		chain, err := r.HarnessChain(a.Harness)
+		if why, ok := agent.Broken(chain); !ok {
+			gone = why
+		}
+		return err
+	})
+	switch {
+	case errors.Is(err, perdure.Invalid):
+		return &model.Error{Code: perdure.CodeDependency, Text: err.Error()}
+	case err != nil:
+		return &model.Error{Code: model.Unavailable, Text: "it could not be read whether the agent may still work", Err: err}
+	case gone != "":
+		return &model.Error{Code: perdure.CodeDependency, Text: gone}
+	}
+	return nil
+}
+
+// sealed takes the secret arguments out of the calls of an answer before anything of it is recorded, and what they and the
+// session's secrets are out of its texts. Thinking that tells one is left out, since with another text its signature is none.
+func (e *Effects) sealed(s *perdure.Session, m perdure.Message) perdure.Message {
+	var all []*veil.Veil
+	if e.cfg.Ports != nil {
+		all = append(all, veil.New(e.cfg.Ports(s.ID, tool.Call{Session: s.ID}).Known, nil))
+	}
+	for i, part := range m.Parts {
+		if part.Type != perdure.PartToolCall || part.Call == nil {
+			continue
+		}
+		t, ok := e.cfg.Tools.Get(part.Call.Name)
+		if !ok {
+			continue
+		}
+		call := *part.Call
+		key := perdure.CallKey{Session: s.ID, Call: call.ID}
+		var some bool
+		if t.Spec().Hints.CapabilityID == backgroundCapability {
+			call.Arguments, some = e.sealedSpawn(call.Arguments)
+		} else if call.Arguments, some = e.vault.Take(key, t.Spec().Parameters, call.Arguments); some {
+			_, own := e.vault.Fill(key, t.Spec().Parameters, call.Arguments)
+			all = append(all, veil.New(nil, own))
+		}
+		if some {
+			m.Parts[i].Call = &call
+		}
+	}
+	for _, v := range all {
+		for i, part := range m.Parts {
+			if part.Type == perdure.PartText {
+				m.Parts[i].Text = v.Mask(part.Text)
+			}
+		}
+		if v.Mask(m.Thinking) != m.Thinking {
+			m.Thinking, m.Signature = "", ""
+		}
+	}
+	return m
+}
+
+// sealedSpawn takes the arguments out of an order for a background run of a tool that has secret ones: such a run is made
+// later, by whoever has it then, so nobody keeps them for it.
+func (e *Effects) sealedSpawn(args json.RawMessage) (json.RawMessage, bool) {
+	var order map[string]json.RawMessage
+	var name string
+	if perdure.DecodeJSON(args, &order) != nil || perdure.DecodeJSON(order["tool"], &name) != nil {
+		return args, false
+	}
+	t, ok := e.cfg.Tools.Get(name)
+	if !ok {
+		return args, false
+	}
+	var dropped veil.Vault
+	shown, some := dropped.Take(perdure.CallKey{}, t.Spec().Parameters, order["args"])
+	if !some {
+		return args, false
+	}
+	order["args"] = shown
+	text, err := json.Marshal(order)
+	return text, err == nil
+}
+
+// enter runs a tool, unless what it is to be run with is lost.
+func enter(ctx context.Context, t tool.Tool, call tool.Call, env tool.Env) tool.Result {
+	if gone := veil.Gone(t.Spec().Parameters, call.Args); gone != nil {
+		return *gone
+	}
+	return t.Run(ctx, call, env)
+}
+
+// hidden is the arguments of a call as they are recorded, and what is missing from them; nil: nothing is.
+type hidden struct {
+	recorded json.RawMessage
+	own      *redact.Set
+}
+
+// veiled does the work of an execution, and keeps secrets out of what it reports and returns (SE4).
+func (e *Effects) veiled(ctx context.Context, t tool.Tool, h hidden, env tool.Env, work func(tool.Env) tool.Result) tool.Result {
+	env.Call.Granted = e.granted(ctx, t, h.recorded, env.Call)
+	v := veil.New(env.Known, h.own)
+	if v == nil {
+		return work(env)
+	}
+	sink := v.Sink(env.Report())
+	defer sink.Close()
+	env.Sink = sink
+	if env.Dialog != nil {
+		env.Dialog = v.Dialog(env.Dialog)
+	}
+	r := work(env)
+	r.Reveals = r.Reveals && len(env.Call.Granted) > 0
+	return v.Result(r)
+}
+
+// granted is which secrets a call may show to the model: those that the policy allows in so many words, or that a person
+// said yes to (SE3). That nobody minds is not enough.
+func (e *Effects) granted(ctx context.Context, t tool.Tool, recorded json.RawMessage, call tool.Call) (granted []perdure.Permission) {
+	guarded, ok := t.(tool.Guarded)
+	if !ok {
+		return nil
+	}
+	call.Args = recorded
+	var wanted []perdure.Permission
+	if e.guarded("permissions", func() error { wanted = guarded.Permissions(call); return nil }) != nil {
+		return nil
+	}
+	for _, p := range wanted {
+		if p.Kind != tool.ReadSecret {
+			continue
+		}
+		said, _, err := e.permit(ctx, call, p)
+		if err == nil && (said == perdure.Allow || said != perdure.Deny && e.approved(ctx, call, p)) {
+			granted = append(granted, p)
+		}
+	}
+	return granted
+}
+
+// approved reports whether a person said yes to a permission of a call.
+func (e *Effects) approved(ctx context.Context, call tool.Call, p perdure.Permission) bool {
+	var found []perdure.Approval
+	err := e.cfg.Store.View(ctx, func(r store.Reader) (err error) {
+		found, err = r.Approvals(store.ApprovalFilter{Session: call.Session, Call: call.ID, State: perdure.ApprovalApproved})
+		return err
+	})
+	return err == nil && slices.ContainsFunc(found, func(a perdure.Approval) bool {
+		return slices.ContainsFunc(a.Permissions, func(given perdure.Permission) bool { return given.Kind == p.Kind && given.Target == p.Target })
+	})
+}
+
+// imageUnavailable stands where a picture was that is not there any more (IM1).
+const imageUnavailable = "[image unavailable]"
+
+// pictured returns messages with the pictures that they name. What cannot be shown is a text that says so, never an error
+// of the turn. The messages given are not changed.
+func (e *Effects) pictured(ctx context.Context, id perdure.SessionID, messages []perdure.Message) []perdure.Message {
+	shown := slices.Clone(messages)
+	known := map[perdure.ImageID]perdure.Part{} // one that is named twice is read once
+	for i, m := range shown {
+		if !slices.ContainsFunc(m.Parts, func(p perdure.Part) bool { return p.Type == perdure.PartImageFile }) {
+			continue
+		}
+		shown[i].Parts = slices.Clone(m.Parts)
+		for j, p := range m.Parts {
+			if p.Type != perdure.PartImageFile {
+				continue
+			}
+			var image perdure.ImageID
+			if p.ImageFile != nil {
+				image = p.ImageFile.ID
+			}
+			if _, read := known[image]; !read {
+				known[image] = e.picture(ctx, id, image)
+			}
+			shown[i].Parts[j] = known[image]
+		}
+	}
+	return shown
+}
+
+// picture is an image as a part of a message.
+func (e *Effects) picture(ctx context.Context, id perdure.SessionID, image perdure.ImageID) perdure.Part {
+	missing := perdure.Part{Type: perdure.PartText, Text: imageUnavailable}
+	if e.cfg.Ports == nil {
+		return missing
+	}
+	images := e.cfg.Ports(id, tool.Call{Session: id}).Images
+	if images == nil {
+		return missing
+	}
+	found, ok, err := images.Resolve(ctx, image)
+	if err != nil {
+		e.cfg.Log.Warn("an image could not be read", "session", id, "image", image, "error", err)
+	}
+	if err != nil || !ok {
+		return missing
+	}
+	return perdure.Part{Type: perdure.PartImage, Image: &perdure.Image{Base64: found.Base64, MediaType: found.MediaType}}
 }

@@ -57,6 +57,9 @@ func (e *Effects) AskModel(ctx context.Context, q Question) (Outcome, bool) {
 	case !c.NotBefore.IsZero() && !wait(ctx, time.Until(c.NotBefore)):
 		return e.neverAsked(s, c, before), perdure.CauseOf(ctx) == perdure.CauseInterrupt
 	}
+	if err := e.dependency(ctx, s.Agent); err != nil && ctx.Err() == nil {
+		return e.failedAnswer(q, err, before), true
+	}
 	begun := time.Now()
 	answer, err := e.stream(ctx, q, kept)
 	if ctx.Err() != nil {
@@ -103,7 +106,10 @@ func (a reply) dropped(c perdure.CallModel) perdure.MessageID {
 
 // request builds the question from the fold.
 func (e *Effects) request(s *perdure.Session, c perdure.CallModel) model.Request {
-	req := model.Request{Session: s.ID, Model: s.Turn.Model, Messages: s.Context(), Attempt: c.Attempt}
+	req := model.Request{Session: s.ID, Messages: s.Context(), Attempt: c.Attempt}
+	if s.Turn != nil {
+		req.Model = s.Turn.Model
+	}
 	prompts := []string{}
 	if s.Agent.Instructions != "" {
 		prompts = append(prompts, s.Agent.Instructions)
@@ -120,6 +126,7 @@ func (e *Effects) request(s *perdure.Session, c perdure.CallModel) model.Request
 // The answer begins with what was kept. A guard that trips ends it, and what it tripped over is shown to nobody.
 func (e *Effects) stream(ctx context.Context, q Question, kept kept) (reply, error) {
 	req, id := e.request(q.Session, q.Command), q.Command.Message
+	req.Messages = e.pictured(ctx, q.Session.ID, req.Messages)
 	req.Prefix = kept.prefix()
 	kept.text = req.Prefix
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -205,6 +212,7 @@ func (e *Effects) answered(ctx context.Context, q Question, a reply) Outcome {
 	message := a.Message
 	message.ID, message.Role, message.Model, message.At = c.Message, perdure.RoleAgent, a.Model, time.Now().UTC().Truncate(time.Microsecond)
 	message.Parts = nameCalls(s, message.Parts)
+	message = e.sealed(s, message)
 	calls := message.Calls()
 	if strings.TrimSpace(message.Text()) == "" && len(calls) == 0 && a.Finish != model.FinishRefusal {
 		return e.failedAnswer(q, errEmptyAnswer, a)

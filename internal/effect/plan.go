@@ -50,7 +50,8 @@ func (e *Effects) planCall(ctx context.Context, s *perdure.Session, call perdure
 		return refusedBy(planned, *j.refusal)
 	}
 	if string(j.args) != string(call.Arguments) {
-		planned.Rewritten, seen.Args = j.args, j.args
+		seen.Args, _ = e.vault.Take(perdure.CallKey{Session: s.ID, Call: call.ID}, spec.Parameters, j.args)
+		planned.Rewritten = seen.Args
 	}
 	planned.Permissions, planned.Expires = j.permissions, e.cfg.ApprovalExpiry
 	if planned.Refusal = e.refuse(s, t, call); planned.Refusal != nil {

@@ -294,6 +294,45 @@ func noteLeftovers(tx store.Tx, t perdure.Task) error {
 	return err
 }
 
+// NoteRemoved writes down, in the transaction that removes a session, what is needed to find what its calls left outside their
+// rows. CleanPruned removes that.
+func (e *Effects) NoteRemoved(tx store.Tx, id perdure.SessionID) error {
+	calls, err := tx.Calls(store.CallFilter{Session: id})
+	if err != nil {
+		return err
+	}
+	rows := map[perdure.CallKey]perdure.Call{}
+	for _, row := range calls {
+		rows[row.Key] = row
+	}
+	tasks, err := tx.Tasks(store.TaskFilter{Session: id})
+	if err != nil {
+		return err
+	}
+	for _, task := range tasks {
+		key := task.LedgerKey()
+		task.Executions = max(task.Executions, rows[key].Executions) // its row goes, too
+		delete(rows, key)
+		if err := noteLeftovers(tx, task); err != nil {
+			return err
+		}
+	}
+	for _, row := range rows {
+		target, _ := e.cfg.Tools.Get(row.Tool)
+		if _, keeps := target.(tool.Cleaner); !keeps {
+			continue
+		}
+		err := noteLeftovers(tx, perdure.Task{
+			ID: NewID[perdure.TaskID](), Session: id, Turn: row.Turn, Call: row.Key.Call, Origin: perdure.OriginRouted, Tool: row.Tool,
+			Class: row.Class, Attempt: row.Attempt, Executions: row.Executions,
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // CleanPruned removes what pruned tasks left outside their rows: their artifacts, and what their tools keep. What cannot be
 // removed now is logged, and tried again with the next call, in this life or another.
 func (e *Effects) CleanPruned(ctx context.Context) error {

@@ -9,6 +9,8 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/dispatch"
+	"github.com/perdure/perdure/internal/redact"
+	"github.com/perdure/perdure/internal/veil"
 	"github.com/perdure/perdure/tool"
 )
 
@@ -117,20 +119,25 @@ func (e *Effects) started(id string, err error) {
 // tool is given.
 func (r *taskRun) carry(ctx context.Context) tool.Result {
 	defer r.sink.close()
-	if r.start != freshTask {
-		if result, done := r.resume(ctx); done {
-			return result
+	env, own := r.env()
+	return r.e.veiled(ctx, r.target, hidden{r.row.Args, own}, *env, func(env tool.Env) tool.Result {
+		if r.start != freshTask {
+			if result, done := r.resume(ctx, env); done {
+				return result
+			}
 		}
-	}
-	env := r.env()
-	if r.task.FromCall() {
-		return r.target.Run(ctx, env.Call, *env)
-	}
-	background, ok := r.target.(tool.Background)
-	if !ok {
-		return noExecutor(r.task.Tool)
-	}
-	return background.RunBackground(ctx, env.Call, *env, &r.sink)
+		if r.task.FromCall() {
+			return enter(ctx, r.target, env.Call, env)
+		}
+		background, ok := r.target.(tool.Background)
+		if !ok {
+			return noExecutor(r.task.Tool)
+		}
+		if gone := veil.Gone(r.target.Spec().Parameters, env.Call.Args); gone != nil {
+			return *gone
+		}
+		return background.RunBackground(ctx, env.Call, env, env.Report())
+	})
 }
 
 func noExecutor(name string) tool.Result {
@@ -138,22 +145,21 @@ func noExecutor(name string) tool.Result {
 }
 
 // resume goes on with what an attempt before left. Not done: the tool is to be run.
-func (r *taskRun) resume(ctx context.Context) (result tool.Result, done bool) {
+func (r *taskRun) resume(ctx context.Context, env tool.Env) (result tool.Result, done bool) {
 	if _, ok := r.target.(tool.Background); !ok && !r.task.FromCall() {
 		return noExecutor(r.task.Tool), true
 	}
-	env := r.env()
 	switch r.start {
 	case adoptedTask:
-		return r.target.(tool.Survivor).Adopt(ctx, env.Call, *env, &r.sink), true
+		return r.target.(tool.Survivor).Adopt(ctx, env.Call, env, env.Report()), true
 	case foundTask:
-		result, gone := r.target.(tool.Reattacher).Reattach(ctx, r.task, *env, &r.sink)
+		result, gone := r.target.(tool.Reattacher).Reattach(ctx, r.task, env, env.Report())
 		if gone && !r.row.Class.Repeatable() {
 			return unknownResult(), true
 		}
 		return result, !gone
 	case askedTask:
-		said, err := r.target.(tool.Reconciler).Reconcile(ctx, env.Call, *env)
+		said, err := r.target.(tool.Reconciler).Reconcile(ctx, env.Call, env)
 		if err == nil && said.Happened {
 			return said.Result, true
 		}
@@ -166,12 +172,18 @@ func (r *taskRun) resume(ctx context.Context) (result tool.Result, done bool) {
 
 func (r *taskRun) call() tool.Call { return toolCall(r.row, r.task.DeadlineAt) }
 
-// env is what the tool may reach.
-func (r *taskRun) env() *tool.Env {
-	env := r.e.envOf(&r.port, r.call(), &r.sink)
+// env is what the tool may reach, and the secret arguments of its call.
+func (r *taskRun) env() (*tool.Env, *redact.Set) {
+	call := r.call()
+	var own *redact.Set
+	call.Args, own = r.e.vault.Fill(r.row.Key, r.target.Spec().Parameters, call.Args)
+	env := r.e.envOf(&r.port, call, &r.sink)
 	env.LogBytes = r.sink.logged
+	if r.start == adoptedTask && env.Known != nil && env.Known.Any() {
+		env.LogBytes = 0 // what is masked is not as long as what was said: it is said again, and no secret is cut in half
+	}
 	env.Dialog = &r.dialog
-	return &env
+	return &env, own
 }
 
 // end is told by the dispatcher how the work ended.

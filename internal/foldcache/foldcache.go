@@ -49,6 +49,16 @@ func (c *Cache) Keep(last Fold) {
 	}
 }
 
+// Drop forgets a session that was removed.
+func (c *Cache) Drop(id perdure.SessionID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known, ok := c.byID[id]; ok {
+		c.order.Remove(known)
+		delete(c.byID, id)
+	}
+}
+
 // Get returns the fold of a session.
 func (c *Cache) Get(id perdure.SessionID) (Fold, bool) {
 	c.mu.Lock()

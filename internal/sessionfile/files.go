@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"path"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/store"
@@ -21,39 +20,52 @@ import (
 // runtimeDir is written by the runtime only (FI7).
 const runtimeDir = "/.background"
 
-// Files is a session's files in the store. Every change is one commit.
+// Files is a session's files in the store. Every change is one commit, which also checks the quotas (FI6).
 type Files struct {
 	store   store.Store
 	session perdure.SessionID
-	runtime bool // may write below runtimeDir
+	runtime bool // may write below runtimeDir, and past the quota of the session
+	limits  tool.FileLimits
 }
 
-var _ tool.Files = (*Files)(nil)
+var (
+	_ tool.Files  = (*Files)(nil)
+	_ tool.Seeder = (*Files)(nil)
+)
 
-// New returns the files of a session as the model sees them, or, with runtime, as the runtime writes them.
+// New returns the files of a session as the model sees them, or, with runtime, as the runtime writes them. What the
+// runtime writes counts as the session's and is never refused for its quota: a model that fills its files must not lose
+// the results of its runs.
 func New(s store.Store, session perdure.SessionID, runtime bool) *Files {
 	return &Files{store: s, session: session, runtime: runtime}
 }
 
+// Limit returns a view that holds to these limits instead of those of the rule.
+func (f *Files) Limit(l tool.FileLimits) *Files {
+	view := *f
+	view.limits = l
+	return &view
+}
+
 // Stat describes a file or directory.
 func (f *Files) Stat(ctx context.Context, name string) (tool.FileStat, error) {
-	found, err := f.find(ctx, name, "File")
+	found, err := f.find(ctx, name)
 	return fileStat(found), err
 }
 
 // Read returns a file with its content.
 func (f *Files) Read(ctx context.Context, name string) (tool.File, error) {
-	found, err := f.find(ctx, name, "File")
+	found, err := f.find(ctx, name)
 	if err != nil {
 		return tool.File{}, err
 	}
 	if found.Directory {
-		return tool.File{}, &tool.FileError{Kind: perdure.Conflict, Text: "Is a directory: " + found.Path}
+		return tool.File{}, isDirectory(found.Path)
 	}
 	return tool.File{FileStat: fileStat(found), Content: found.Content}, nil
 }
 
-func (f *Files) find(ctx context.Context, name, noun string) (found store.File, err error) {
+func (f *Files) find(ctx context.Context, name string) (found store.File, err error) {
 	name, err = tool.CleanPath(name)
 	if err != nil {
 		return found, err
@@ -63,7 +75,7 @@ func (f *Files) find(ctx context.Context, name, noun string) (found store.File, 
 		return err
 	})
 	if errors.Is(err, perdure.NotFound) {
-		err = &tool.FileError{Kind: perdure.NotFound, Text: noun + " not found: " + name}
+		err = failed(perdure.NotFound, "File not found: "+name)
 	}
 	return found, err
 }
@@ -74,6 +86,9 @@ func (f *Files) Write(ctx context.Context, w tool.FileWrite) (created bool, err 
 	if err != nil {
 		return false, err
 	}
+	if err := f.limits.CheckFile(name, int64(len(w.Content))); err != nil {
+		return false, err
+	}
 	err = f.store.InTx(ctx, func(tx store.Tx) error {
 		old, err := tx.File(f.session, name)
 		missing := errors.Is(err, perdure.NotFound)
@@ -81,19 +96,78 @@ func (f *Files) Write(ctx context.Context, w tool.FileWrite) (created bool, err 
 		case err != nil && !missing:
 			return err
 		case !missing && old.Directory:
-			return &tool.FileError{Kind: perdure.Conflict, Text: "Is a directory: " + name}
+			return isDirectory(name)
 		case !missing && old.ReadOnly:
-			return &tool.FileError{Kind: perdure.Conflict, Text: "File is read-only: " + name}
+			return isReadOnly(name)
 		case w.If != nil && (missing || !bytes.Equal(old.Content, *w.If)):
-			return &tool.FileError{Kind: perdure.Conflict, Text: fmt.Sprintf("File changed since it was read: %s. Read it again.", name)}
+			return failed(perdure.Conflict, fmt.Sprintf("File changed since it was read: %s. Read it again.", name))
 		}
-		created, err = tx.PutFile(f.session, store.File{Path: name, Content: w.Content, Encoding: encodingOf(w.Content)})
-		if errors.Is(err, perdure.Conflict) {
-			return &tool.FileError{Kind: perdure.Conflict, Text: "path exists but is not a directory: " + path.Dir(name)}
+		if err := f.room(tx, name, int64(len(w.Content))-old.SizeBytes); err != nil {
+			return err
 		}
+		created, err = put(tx, f.session, store.File{Path: name, Content: w.Content})
 		return err
 	})
 	return created, err
+}
+
+// room refuses a write by which the session's files would grow past their quota (FI6).
+func (f *Files) room(tx store.Tx, name string, grown int64) error {
+	if f.runtime || grown <= 0 {
+		return nil
+	}
+	used, err := tx.FileBytes(f.session)
+	if err != nil {
+		return err
+	}
+	return f.limits.CheckSession(name, used, grown)
+}
+
+// put writes a file or directory in a transaction, and says of a file in a directory's place which one it is.
+func put(tx store.Tx, session perdure.SessionID, f store.File) (created bool, err error) {
+	if !f.Directory {
+		_, encoding := tool.EncodeContent(f.Content)
+		f.Encoding = store.Encoding(encoding)
+	}
+	created, err = tx.PutFile(session, f)
+	if !errors.Is(err, perdure.Conflict) {
+		return created, err
+	}
+	for place := f.Path; place != "/"; place = path.Dir(place) {
+		if found, findErr := tx.File(session, place); findErr == nil && !found.Directory {
+			return false, failed(perdure.Conflict, "path exists but is not a directory: "+place)
+		}
+	}
+	return false, isDirectory(f.Path)
+}
+
+// Seed writes an initial file, read-only or not, in place of whatever file is there (FI5). It is for the host.
+func (f *Files) Seed(ctx context.Context, initial tool.InitialFile) error {
+	return f.store.InTx(ctx, func(tx store.Tx) error { return f.SeedIn(tx, initial) })
+}
+
+// SeedIn is Seed in a transaction of the caller's: with it a session and its initial files are one commit.
+func (f *Files) SeedIn(tx store.Tx, initial tool.InitialFile) error {
+	name, err := tool.CleanPath(initial.Path)
+	if err != nil {
+		return err
+	}
+	content, err := tool.DecodeContent(initial.Content, initial.Encoding)
+	if err != nil {
+		return err
+	}
+	if err := f.limits.CheckFile(name, int64(len(content))); err != nil {
+		return err
+	}
+	old, err := tx.File(f.session, name)
+	if err != nil && !errors.Is(err, perdure.NotFound) {
+		return err
+	}
+	if err := f.room(tx, name, int64(len(content))-old.SizeBytes); err != nil {
+		return err
+	}
+	_, err = put(tx, f.session, store.File{Path: name, Content: content, ReadOnly: initial.IsReadOnly})
+	return err
 }
 
 // Remove deletes a file, or a directory that is empty or, with recursive, with all below it.
@@ -103,7 +177,7 @@ func (f *Files) Remove(ctx context.Context, name string, recursive bool) (remove
 		return false, err
 	}
 	if name == "/" {
-		return false, &tool.FileError{Kind: perdure.Invalid, Text: "The root directory cannot be deleted."}
+		return false, failed(perdure.Invalid, "The root directory cannot be deleted.")
 	}
 	err = f.store.InTx(ctx, func(tx store.Tx) error {
 		old, err := tx.File(f.session, name)
@@ -126,7 +200,7 @@ func (f *Files) Remove(ctx context.Context, name string, recursive bool) (remove
 // removable refuses what is read-only, and a directory that is not empty unless told so.
 func (f *Files) removable(tx store.Tx, old store.File, recursive bool) error {
 	if old.ReadOnly {
-		return &tool.FileError{Kind: perdure.Conflict, Text: "File is read-only: " + old.Path}
+		return isReadOnly(old.Path)
 	}
 	if !old.Directory {
 		return nil
@@ -136,11 +210,11 @@ func (f *Files) removable(tx store.Tx, old store.File, recursive bool) error {
 		return err
 	}
 	if len(below) > 0 && !recursive {
-		return &tool.FileError{Kind: perdure.Conflict, Text: fmt.Sprintf("Directory not empty: %s. Set recursive to true.", old.Path)}
+		return failed(perdure.Conflict, fmt.Sprintf("Directory not empty: %s. Set recursive to true.", old.Path))
 	}
 	for _, file := range below {
 		if file.ReadOnly {
-			return &tool.FileError{Kind: perdure.Conflict, Text: "File is read-only: " + file.Path}
+			return isReadOnly(file.Path)
 		}
 	}
 	return nil
@@ -148,22 +222,22 @@ func (f *Files) removable(tx store.Tx, old store.File, recursive bool) error {
 
 // List returns what stands in a directory.
 func (f *Files) List(ctx context.Context, dir string, deep bool) ([]tool.FileStat, error) {
-	found, err := f.find(ctx, dir, "Directory")
+	dir, err := tool.CleanPath(dir)
 	if err != nil {
 		return nil, err
-	}
-	if !found.Directory {
-		return nil, &tool.FileError{Kind: perdure.NotFound, Text: "Directory not found: " + found.Path}
 	}
 	var stats []tool.FileStat
 	err = f.store.View(ctx, func(r store.Reader) error {
 		stats = nil
-		files, err := r.Files(f.session, found.Path, deep)
+		files, err := r.Files(f.session, dir, deep)
 		for _, file := range files {
 			stats = append(stats, fileStat(file))
 		}
 		return err
 	})
+	if errors.Is(err, perdure.NotFound) {
+		err = failed(perdure.NotFound, "Directory not found: "+dir)
+	}
 	return stats, err
 }
 
@@ -175,10 +249,7 @@ func (f *Files) MakeDirectory(ctx context.Context, name string) (tool.FileStat, 
 	}
 	var made store.File
 	err = f.store.InTx(ctx, func(tx store.Tx) error {
-		if _, err := tx.PutFile(f.session, store.File{Path: name, Directory: true}); err != nil {
-			if errors.Is(err, perdure.Conflict) {
-				return &tool.FileError{Kind: perdure.Conflict, Text: "path exists but is not a directory: " + name}
-			}
+		if _, err := put(tx, f.session, store.File{Path: name, Directory: true}); err != nil {
 			return err
 		}
 		made, err = tx.File(f.session, name)
@@ -194,10 +265,17 @@ func (f *Files) writable(name string) (string, error) {
 		return "", err
 	}
 	if !f.runtime && (name == runtimeDir || strings.HasPrefix(name, runtimeDir+"/")) {
-		return "", &tool.FileError{Kind: perdure.Conflict, Text: "File is read-only: " + name}
+		return "", isReadOnly(name)
 	}
 	return name, nil
 }
+
+// The texts of TL28.
+
+func isDirectory(name string) error { return failed(perdure.Conflict, "Is a directory: "+name) }
+func isReadOnly(name string) error  { return failed(perdure.Conflict, "File is read-only: "+name) }
+
+func failed(kind perdure.Kind, text string) error { return &tool.FileError{Kind: kind, Text: text} }
 
 func fileStat(f store.File) tool.FileStat {
 	return tool.FileStat{
@@ -205,14 +283,3 @@ func fileStat(f store.File) tool.FileStat {
 		SizeBytes: f.SizeBytes, CreatedAt: f.CreatedAt, UpdatedAt: f.UpdatedAt,
 	}
 }
-
-// encodingOf says how content is written in JSON (FI2).
-func encodingOf(content []byte) store.Encoding {
-	head := content[:min(len(content), 8192)]
-	if bytes.IndexByte(head, 0) >= 0 || !validText(content) {
-		return store.EncodingBase64
-	}
-	return store.EncodingText
-}
-
-func validText(content []byte) bool { return utf8.Valid(content) }

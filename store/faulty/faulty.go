@@ -1,7 +1,7 @@
 // Package faulty is a store that goes wrong where a test says: it wraps another one and fails a named call,
 // does it and then times out, or dies before it or after it without telling.
 //
-// It may import the root and store. The one thing to know: a [Store] is one handle of a store, as one engine
+// It may import the root, agent and store. The one thing to know: a [Store] is one handle of a store, as one engine
 // has it. When it dies, the store inside lives on with all that was committed, and the next engine opens it
 // through a handle of its own. The wrappers are generated, so a method without one does not compile.
 package faulty

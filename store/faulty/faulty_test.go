@@ -5,6 +5,7 @@ import (
 	"errors"
 	"reflect"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,9 +20,16 @@ import (
 // A handle without faults is a store.
 func TestStore(t *testing.T) {
 	t.Parallel()
+	var below sync.Map // of each handle: the *memory.Store
+	over := func(st store.Store, kept any) store.Store {
+		handle := faulty.New(st, faulty.Plan{})
+		below.Store(handle, kept)
+		return handle
+	}
 	storetest.Run(t, storetest.Harness{
 		Open: func(t *testing.T) store.Store {
-			st := faulty.New(memory.New(memory.Config{}), faulty.Plan{})
+			kept := memory.New(memory.Config{})
+			st := over(kept, kept)
 			t.Cleanup(func() {
 				if err := st.Close(); err != nil {
 					t.Error(err)
@@ -29,7 +37,14 @@ func TestStore(t *testing.T) {
 			})
 			return st
 		},
-		Reopen: func(_ *testing.T, old store.Store) store.Store { return faulty.New(old, faulty.Plan{}) },
+		Reopen: func(_ *testing.T, old store.Store) store.Store {
+			kept, _ := below.Load(old)
+			return over(old, kept)
+		},
+		Traces: func(_ *testing.T, st store.Store, id perdure.SessionID) []string {
+			kept, _ := below.Load(st)
+			return storetest.TracesOf(reflect.ValueOf(kept).Elem().FieldByName("state"), "state", string(id))
+		},
 	})
 }
 

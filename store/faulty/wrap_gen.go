@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/agent"
 	"github.com/perdure/perdure/store"
 )
 
@@ -109,6 +110,32 @@ func (x *tx) AddTaskMessage(m perdure.TaskMessage) (err error) {
 		return failed
 	}
 	return err
+}
+
+// Agent is Agent of store.Tx, as the plan lets it be.
+func (x *tx) Agent(id perdure.AgentID) (r0 agent.Agent, r1 bool, err error) {
+	fault, err := x.life.before("Agent")
+	if err != nil {
+		return r0, r1, err
+	}
+	a0, a1, err := x.inner.Agent(id)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, r1, failed
+	}
+	return a0, a1, err
+}
+
+// Agents is Agents of store.Tx, as the plan lets it be.
+func (x *tx) Agents(filter agent.StatusFilter) (r0 []agent.Agent, err error) {
+	fault, err := x.life.before("Agents")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Agents(filter)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
 }
 
 // Append is Append of store.Tx, as the plan lets it be.
@@ -254,6 +281,19 @@ func (x *tx) ClaimDeliveries(session perdure.SessionID, tasks []perdure.TaskID) 
 	return a0, err
 }
 
+// ClaimLeases is ClaimLeases of store.Tx, as the plan lets it be.
+func (x *tx) ClaimLeases(due store.LeaseDue) (r0 []perdure.Lease, err error) {
+	fault, err := x.life.before("ClaimLeases")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.ClaimLeases(due)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
 // ClaimSpawn is ClaimSpawn of store.Tx, as the plan lets it be.
 func (x *tx) ClaimSpawn(s store.Spawn) (r0 store.SpawnOutcome, r1 store.Spawn, err error) {
 	fault, err := x.life.before("ClaimSpawn")
@@ -265,6 +305,32 @@ func (x *tx) ClaimSpawn(s store.Spawn) (r0 store.SpawnOutcome, r1 store.Spawn, e
 		return r0, r1, failed
 	}
 	return a0, a1, err
+}
+
+// Connection is Connection of store.Tx, as the plan lets it be.
+func (x *tx) Connection(user string, provider string) (r0 store.Connection, r1 bool, err error) {
+	fault, err := x.life.before("Connection")
+	if err != nil {
+		return r0, r1, err
+	}
+	a0, a1, err := x.inner.Connection(user, provider)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, r1, failed
+	}
+	return a0, a1, err
+}
+
+// Connections is Connections of store.Tx, as the plan lets it be.
+func (x *tx) Connections(user string) (r0 []store.Connection, err error) {
+	fault, err := x.life.before("Connections")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Connections(user)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
 }
 
 // CountSpawns is CountSpawns of store.Tx, as the plan lets it be.
@@ -319,6 +385,32 @@ func (x *tx) CreateTask(t perdure.Task) (r0 perdure.Task, r1 bool, err error) {
 	return a0, a1, err
 }
 
+// DefaultModel is DefaultModel of store.Tx, as the plan lets it be.
+func (x *tx) DefaultModel() (r0 store.Model, r1 bool, err error) {
+	fault, err := x.life.before("DefaultModel")
+	if err != nil {
+		return r0, r1, err
+	}
+	a0, a1, err := x.inner.DefaultModel()
+	if failed := x.life.after(fault); failed != nil {
+		return r0, r1, failed
+	}
+	return a0, a1, err
+}
+
+// DefaultProvider is DefaultProvider of store.Tx, as the plan lets it be.
+func (x *tx) DefaultProvider(kind string) (r0 store.Provider, r1 bool, err error) {
+	fault, err := x.life.before("DefaultProvider")
+	if err != nil {
+		return r0, r1, err
+	}
+	a0, a1, err := x.inner.DefaultProvider(kind)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, r1, failed
+	}
+	return a0, a1, err
+}
+
 // Deliveries is Deliveries of store.Tx, as the plan lets it be.
 func (x *tx) Deliveries(session perdure.SessionID) (r0 []store.Delivery, err error) {
 	fault, err := x.life.before("Deliveries")
@@ -345,6 +437,19 @@ func (x *tx) DropPartial(session perdure.SessionID, message perdure.MessageID) (
 	return err
 }
 
+// DueLeases is DueLeases of store.Tx, as the plan lets it be.
+func (x *tx) DueLeases(due store.LeaseDue) (r0 []perdure.Lease, err error) {
+	fault, err := x.life.before("DueLeases")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.DueLeases(due)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
 // Dump is Dump of store.Tx, as the plan lets it be.
 func (x *tx) Dump(id perdure.SessionID) (r0 store.SessionDump, err error) {
 	fault, err := x.life.before("Dump")
@@ -352,6 +457,19 @@ func (x *tx) Dump(id perdure.SessionID) (r0 store.SessionDump, err error) {
 		return r0, err
 	}
 	a0, err := x.inner.Dump(id)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// EndCleanup is EndCleanup of store.Tx, as the plan lets it be.
+func (x *tx) EndCleanup(end store.LeaseEnd) (r0 perdure.Lease, err error) {
+	fault, err := x.life.before("EndCleanup")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.EndCleanup(end)
 	if failed := x.life.after(fault); failed != nil {
 		return r0, failed
 	}
@@ -397,6 +515,19 @@ func (x *tx) File(session perdure.SessionID, path string) (r0 store.File, err er
 	return a0, err
 }
 
+// FileBytes is FileBytes of store.Tx, as the plan lets it be.
+func (x *tx) FileBytes(session perdure.SessionID) (r0 int64, err error) {
+	fault, err := x.life.before("FileBytes")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.FileBytes(session)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
 // Files is Files of store.Tx, as the plan lets it be.
 func (x *tx) Files(session perdure.SessionID, dir string, deep bool) (r0 []store.File, err error) {
 	fault, err := x.life.before("Files")
@@ -404,6 +535,110 @@ func (x *tx) Files(session perdure.SessionID, dir string, deep bool) (r0 []store
 		return r0, err
 	}
 	a0, err := x.inner.Files(session, dir, deep)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// Harness is Harness of store.Tx, as the plan lets it be.
+func (x *tx) Harness(id perdure.HarnessID) (r0 agent.Harness, r1 bool, err error) {
+	fault, err := x.life.before("Harness")
+	if err != nil {
+		return r0, r1, err
+	}
+	a0, a1, err := x.inner.Harness(id)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, r1, failed
+	}
+	return a0, a1, err
+}
+
+// HarnessChain is HarnessChain of store.Tx, as the plan lets it be.
+func (x *tx) HarnessChain(leaf perdure.HarnessID) (r0 []agent.Harness, err error) {
+	fault, err := x.life.before("HarnessChain")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.HarnessChain(leaf)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// Harnesses is Harnesses of store.Tx, as the plan lets it be.
+func (x *tx) Harnesses(filter agent.StatusFilter) (r0 []agent.Harness, err error) {
+	fault, err := x.life.before("Harnesses")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Harnesses(filter)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// HasBlob is HasBlob of store.Tx, as the plan lets it be.
+func (x *tx) HasBlob(sha256 string) (r0 bool, err error) {
+	fault, err := x.life.before("HasBlob")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.HasBlob(sha256)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// Image is Image of store.Tx, as the plan lets it be.
+func (x *tx) Image(session perdure.SessionID, id perdure.ImageID) (r0 store.Image, err error) {
+	fault, err := x.life.before("Image")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Image(session, id)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// Images is Images of store.Tx, as the plan lets it be.
+func (x *tx) Images(session perdure.SessionID) (r0 []store.Image, err error) {
+	fault, err := x.life.before("Images")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Images(session)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// Lease is Lease of store.Tx, as the plan lets it be.
+func (x *tx) Lease(key store.LeaseKey) (r0 perdure.Lease, err error) {
+	fault, err := x.life.before("Lease")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Lease(key)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// Leases is Leases of store.Tx, as the plan lets it be.
+func (x *tx) Leases(session perdure.SessionID) (r0 []perdure.Lease, err error) {
+	fault, err := x.life.before("Leases")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Leases(session)
 	if failed := x.life.after(fault); failed != nil {
 		return r0, failed
 	}
@@ -423,6 +658,32 @@ func (x *tx) LockSession(id perdure.SessionID, epoch int64) (r0 int64, err error
 	return a0, err
 }
 
+// Model is Model of store.Tx, as the plan lets it be.
+func (x *tx) Model(id perdure.ModelID) (r0 store.Model, r1 bool, err error) {
+	fault, err := x.life.before("Model")
+	if err != nil {
+		return r0, r1, err
+	}
+	a0, a1, err := x.inner.Model(id)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, r1, failed
+	}
+	return a0, a1, err
+}
+
+// Models is Models of store.Tx, as the plan lets it be.
+func (x *tx) Models() (r0 []store.Model, err error) {
+	fault, err := x.life.before("Models")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Models()
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
 // Now is Now of store.Tx, as the plan lets it be.
 func (x *tx) Now() (r0 time.Time) {
 	_, _ = x.life.count("Now") // it cannot fail
@@ -436,6 +697,45 @@ func (x *tx) Partial(session perdure.SessionID, message perdure.MessageID) (r0 s
 		return r0, err
 	}
 	a0, err := x.inner.Partial(session, message)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// Provider is Provider of store.Tx, as the plan lets it be.
+func (x *tx) Provider(id perdure.ProviderID) (r0 store.Provider, r1 bool, err error) {
+	fault, err := x.life.before("Provider")
+	if err != nil {
+		return r0, r1, err
+	}
+	a0, a1, err := x.inner.Provider(id)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, r1, failed
+	}
+	return a0, a1, err
+}
+
+// Providers is Providers of store.Tx, as the plan lets it be.
+func (x *tx) Providers() (r0 []store.Provider, err error) {
+	fault, err := x.life.before("Providers")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Providers()
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// PruneLeases is PruneLeases of store.Tx, as the plan lets it be.
+func (x *tx) PruneLeases(before time.Time, limit int) (r0 int, err error) {
+	fault, err := x.life.before("PruneLeases")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.PruneLeases(before, limit)
 	if failed := x.life.after(fault); failed != nil {
 		return r0, failed
 	}
@@ -468,6 +768,19 @@ func (x *tx) PruneTasks(before time.Time, limit int) (r0 []perdure.Task, err err
 	return a0, err
 }
 
+// PutAgent is PutAgent of store.Tx, as the plan lets it be.
+func (x *tx) PutAgent(a agent.Agent) (r0 agent.Agent, err error) {
+	fault, err := x.life.before("PutAgent")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.PutAgent(a)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
 // PutApproval is PutApproval of store.Tx, as the plan lets it be.
 func (x *tx) PutApproval(a perdure.Approval) (err error) {
 	fault, err := x.life.before("PutApproval")
@@ -481,6 +794,19 @@ func (x *tx) PutApproval(a perdure.Approval) (err error) {
 	return err
 }
 
+// PutConnection is PutConnection of store.Tx, as the plan lets it be.
+func (x *tx) PutConnection(c store.Connection) (r0 store.Connection, err error) {
+	fault, err := x.life.before("PutConnection")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.PutConnection(c)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
 // PutFile is PutFile of store.Tx, as the plan lets it be.
 func (x *tx) PutFile(session perdure.SessionID, f store.File) (r0 bool, err error) {
 	fault, err := x.life.before("PutFile")
@@ -488,6 +814,58 @@ func (x *tx) PutFile(session perdure.SessionID, f store.File) (r0 bool, err erro
 		return r0, err
 	}
 	a0, err := x.inner.PutFile(session, f)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// PutHarness is PutHarness of store.Tx, as the plan lets it be.
+func (x *tx) PutHarness(h agent.Harness) (r0 agent.Harness, err error) {
+	fault, err := x.life.before("PutHarness")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.PutHarness(h)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// PutImage is PutImage of store.Tx, as the plan lets it be.
+func (x *tx) PutImage(i store.Image) (r0 store.Image, err error) {
+	fault, err := x.life.before("PutImage")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.PutImage(i)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// PutLease is PutLease of store.Tx, as the plan lets it be.
+func (x *tx) PutLease(l perdure.Lease, d time.Duration) (r0 perdure.Lease, err error) {
+	fault, err := x.life.before("PutLease")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.PutLease(l, d)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// PutModel is PutModel of store.Tx, as the plan lets it be.
+func (x *tx) PutModel(m store.Model) (r0 store.Model, err error) {
+	fault, err := x.life.before("PutModel")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.PutModel(m)
 	if failed := x.life.after(fault); failed != nil {
 		return r0, failed
 	}
@@ -507,6 +885,45 @@ func (x *tx) PutPartial(p store.Partial) (err error) {
 	return err
 }
 
+// PutProvider is PutProvider of store.Tx, as the plan lets it be.
+func (x *tx) PutProvider(p store.Provider) (r0 store.Provider, err error) {
+	fault, err := x.life.before("PutProvider")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.PutProvider(p)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// PutResource is PutResource of store.Tx, as the plan lets it be.
+func (x *tx) PutResource(r store.Resource) (r0 perdure.Resource, err error) {
+	fault, err := x.life.before("PutResource")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.PutResource(r)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// PutSecret is PutSecret of store.Tx, as the plan lets it be.
+func (x *tx) PutSecret(s store.Secret) (err error) {
+	fault, err := x.life.before("PutSecret")
+	if err != nil {
+		return err
+	}
+	err = x.inner.PutSecret(s)
+	if failed := x.life.after(fault); failed != nil {
+		return failed
+	}
+	return err
+}
+
 // PutSnapshot is PutSnapshot of store.Tx, as the plan lets it be.
 func (x *tx) PutSnapshot(id perdure.SessionID, s store.Snapshot) (err error) {
 	fault, err := x.life.before("PutSnapshot")
@@ -518,6 +935,19 @@ func (x *tx) PutSnapshot(id perdure.SessionID, s store.Snapshot) (err error) {
 		return failed
 	}
 	return err
+}
+
+// PutValue is PutValue of store.Tx, as the plan lets it be.
+func (x *tx) PutValue(v store.Value) (r0 store.Value, err error) {
+	fault, err := x.life.before("PutValue")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.PutValue(v)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
 }
 
 // PutWorker is PutWorker of store.Tx, as the plan lets it be.
@@ -559,6 +989,19 @@ func (x *tx) RegisterChild(key perdure.CallKey, token perdure.Token, child perdu
 	return err
 }
 
+// ReleaseLease is ReleaseLease of store.Tx, as the plan lets it be.
+func (x *tx) ReleaseLease(session perdure.SessionID, key store.LeaseKey) (r0 perdure.Lease, err error) {
+	fault, err := x.life.before("ReleaseLease")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.ReleaseLease(session, key)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
 // ReleaseSession is ReleaseSession of store.Tx, as the plan lets it be.
 func (x *tx) ReleaseSession(id perdure.SessionID, epoch int64) (err error) {
 	fault, err := x.life.before("ReleaseSession")
@@ -572,6 +1015,19 @@ func (x *tx) ReleaseSession(id perdure.SessionID, epoch int64) (err error) {
 	return err
 }
 
+// RemoveConnection is RemoveConnection of store.Tx, as the plan lets it be.
+func (x *tx) RemoveConnection(user string, provider string) (r0 bool, err error) {
+	fault, err := x.life.before("RemoveConnection")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.RemoveConnection(user, provider)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
 // RemoveFile is RemoveFile of store.Tx, as the plan lets it be.
 func (x *tx) RemoveFile(session perdure.SessionID, path string) (r0 bool, err error) {
 	fault, err := x.life.before("RemoveFile")
@@ -579,6 +1035,84 @@ func (x *tx) RemoveFile(session perdure.SessionID, path string) (r0 bool, err er
 		return r0, err
 	}
 	a0, err := x.inner.RemoveFile(session, path)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// RemoveModel is RemoveModel of store.Tx, as the plan lets it be.
+func (x *tx) RemoveModel(id perdure.ModelID) (r0 bool, err error) {
+	fault, err := x.life.before("RemoveModel")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.RemoveModel(id)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// RemoveProvider is RemoveProvider of store.Tx, as the plan lets it be.
+func (x *tx) RemoveProvider(id perdure.ProviderID) (r0 bool, err error) {
+	fault, err := x.life.before("RemoveProvider")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.RemoveProvider(id)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// RemoveResource is RemoveResource of store.Tx, as the plan lets it be.
+func (x *tx) RemoveResource(session perdure.SessionID, id string) (r0 bool, err error) {
+	fault, err := x.life.before("RemoveResource")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.RemoveResource(session, id)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// RemoveSecret is RemoveSecret of store.Tx, as the plan lets it be.
+func (x *tx) RemoveSecret(session perdure.SessionID, name string) (r0 bool, err error) {
+	fault, err := x.life.before("RemoveSecret")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.RemoveSecret(session, name)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// RemoveSession is RemoveSession of store.Tx, as the plan lets it be.
+func (x *tx) RemoveSession(id perdure.SessionID) (err error) {
+	fault, err := x.life.before("RemoveSession")
+	if err != nil {
+		return err
+	}
+	err = x.inner.RemoveSession(id)
+	if failed := x.life.after(fault); failed != nil {
+		return failed
+	}
+	return err
+}
+
+// RemoveValue is RemoveValue of store.Tx, as the plan lets it be.
+func (x *tx) RemoveValue(session perdure.SessionID, key string) (r0 bool, err error) {
+	fault, err := x.life.before("RemoveValue")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.RemoveValue(session, key)
 	if failed := x.life.after(fault); failed != nil {
 		return r0, failed
 	}
@@ -624,6 +1158,19 @@ func (x *tx) Request(scope string, key string) (r0 store.Request, err error) {
 	return a0, err
 }
 
+// ResealSecret is ResealSecret of store.Tx, as the plan lets it be.
+func (x *tx) ResealSecret(s store.Secret, was string) (r0 bool, err error) {
+	fault, err := x.life.before("ResealSecret")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.ResealSecret(s, was)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
 // ResolveCall is ResolveCall of store.Tx, as the plan lets it be.
 func (x *tx) ResolveCall(next perdure.Call, by string) (err error) {
 	fault, err := x.life.before("ResolveCall")
@@ -635,6 +1182,32 @@ func (x *tx) ResolveCall(next perdure.Call, by string) (err error) {
 		return failed
 	}
 	return err
+}
+
+// Resource is Resource of store.Tx, as the plan lets it be.
+func (x *tx) Resource(session perdure.SessionID, id string) (r0 perdure.Resource, err error) {
+	fault, err := x.life.before("Resource")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Resource(session, id)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// Resources is Resources of store.Tx, as the plan lets it be.
+func (x *tx) Resources(filter store.ResourceFilter) (r0 []store.Resource, err error) {
+	fault, err := x.life.before("Resources")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Resources(filter)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
 }
 
 // Restore is Restore of store.Tx, as the plan lets it be.
@@ -663,6 +1236,32 @@ func (x *tx) SaveSession(id perdure.SessionID, title string, status perdure.Sess
 	return err
 }
 
+// Secret is Secret of store.Tx, as the plan lets it be.
+func (x *tx) Secret(session perdure.SessionID, name string) (r0 store.Secret, err error) {
+	fault, err := x.life.before("Secret")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Secret(session, name)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// Secrets is Secrets of store.Tx, as the plan lets it be.
+func (x *tx) Secrets(filter store.SecretFilter) (r0 []store.Secret, err error) {
+	fault, err := x.life.before("Secrets")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Secrets(filter)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
 // Session is Session of store.Tx, as the plan lets it be.
 func (x *tx) Session(id perdure.SessionID) (r0 store.Session, err error) {
 	fault, err := x.life.before("Session")
@@ -687,6 +1286,32 @@ func (x *tx) Sessions(filter store.SessionFilter) (r0 []store.Session, err error
 		return r0, failed
 	}
 	return a0, err
+}
+
+// SetDefaultModel is SetDefaultModel of store.Tx, as the plan lets it be.
+func (x *tx) SetDefaultModel(id perdure.ModelID) (err error) {
+	fault, err := x.life.before("SetDefaultModel")
+	if err != nil {
+		return err
+	}
+	err = x.inner.SetDefaultModel(id)
+	if failed := x.life.after(fault); failed != nil {
+		return failed
+	}
+	return err
+}
+
+// SetDefaultProvider is SetDefaultProvider of store.Tx, as the plan lets it be.
+func (x *tx) SetDefaultProvider(id perdure.ProviderID) (err error) {
+	fault, err := x.life.before("SetDefaultProvider")
+	if err != nil {
+		return err
+	}
+	err = x.inner.SetDefaultProvider(id)
+	if failed := x.life.after(fault); failed != nil {
+		return failed
+	}
+	return err
 }
 
 // Settle is Settle of store.Tx, as the plan lets it be.
@@ -845,6 +1470,32 @@ func (x *tx) UpdateTask(session perdure.SessionID, id perdure.TaskID, u perdure.
 	return a0, err
 }
 
+// Value is Value of store.Tx, as the plan lets it be.
+func (x *tx) Value(session perdure.SessionID, key string) (r0 store.Value, err error) {
+	fault, err := x.life.before("Value")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Value(session, key)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// Values is Values of store.Tx, as the plan lets it be.
+func (x *tx) Values(session perdure.SessionID) (r0 []store.Value, err error) {
+	fault, err := x.life.before("Values")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Values(session)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
 // Worker is Worker of store.Tx, as the plan lets it be.
 func (x *tx) Worker(id perdure.WorkerID) (r0 store.Worker, err error) {
 	fault, err := x.life.before("Worker")
@@ -865,6 +1516,32 @@ func (x *tx) Workers() (r0 []store.Worker, err error) {
 		return r0, err
 	}
 	a0, err := x.inner.Workers()
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// Agent is Agent of store.Reader, as the plan lets it be.
+func (x *reader) Agent(id perdure.AgentID) (r0 agent.Agent, r1 bool, err error) {
+	fault, err := x.life.before("Agent")
+	if err != nil {
+		return r0, r1, err
+	}
+	a0, a1, err := x.inner.Agent(id)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, r1, failed
+	}
+	return a0, a1, err
+}
+
+// Agents is Agents of store.Reader, as the plan lets it be.
+func (x *reader) Agents(filter agent.StatusFilter) (r0 []agent.Agent, err error) {
+	fault, err := x.life.before("Agents")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Agents(filter)
 	if failed := x.life.after(fault); failed != nil {
 		return r0, failed
 	}
@@ -923,6 +1600,32 @@ func (x *reader) Calls(filter store.CallFilter) (r0 []perdure.Call, err error) {
 	return a0, err
 }
 
+// Connection is Connection of store.Reader, as the plan lets it be.
+func (x *reader) Connection(user string, provider string) (r0 store.Connection, r1 bool, err error) {
+	fault, err := x.life.before("Connection")
+	if err != nil {
+		return r0, r1, err
+	}
+	a0, a1, err := x.inner.Connection(user, provider)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, r1, failed
+	}
+	return a0, a1, err
+}
+
+// Connections is Connections of store.Reader, as the plan lets it be.
+func (x *reader) Connections(user string) (r0 []store.Connection, err error) {
+	fault, err := x.life.before("Connections")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Connections(user)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
 // CountSpawns is CountSpawns of store.Reader, as the plan lets it be.
 func (x *reader) CountSpawns(root perdure.SessionID) (r0 store.SpawnCount, err error) {
 	fault, err := x.life.before("CountSpawns")
@@ -949,6 +1652,32 @@ func (x *reader) CountTasks(state perdure.TaskState, session perdure.SessionID) 
 	return a0, err
 }
 
+// DefaultModel is DefaultModel of store.Reader, as the plan lets it be.
+func (x *reader) DefaultModel() (r0 store.Model, r1 bool, err error) {
+	fault, err := x.life.before("DefaultModel")
+	if err != nil {
+		return r0, r1, err
+	}
+	a0, a1, err := x.inner.DefaultModel()
+	if failed := x.life.after(fault); failed != nil {
+		return r0, r1, failed
+	}
+	return a0, a1, err
+}
+
+// DefaultProvider is DefaultProvider of store.Reader, as the plan lets it be.
+func (x *reader) DefaultProvider(kind string) (r0 store.Provider, r1 bool, err error) {
+	fault, err := x.life.before("DefaultProvider")
+	if err != nil {
+		return r0, r1, err
+	}
+	a0, a1, err := x.inner.DefaultProvider(kind)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, r1, failed
+	}
+	return a0, a1, err
+}
+
 // Deliveries is Deliveries of store.Reader, as the plan lets it be.
 func (x *reader) Deliveries(session perdure.SessionID) (r0 []store.Delivery, err error) {
 	fault, err := x.life.before("Deliveries")
@@ -956,6 +1685,19 @@ func (x *reader) Deliveries(session perdure.SessionID) (r0 []store.Delivery, err
 		return r0, err
 	}
 	a0, err := x.inner.Deliveries(session)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// DueLeases is DueLeases of store.Reader, as the plan lets it be.
+func (x *reader) DueLeases(due store.LeaseDue) (r0 []perdure.Lease, err error) {
+	fault, err := x.life.before("DueLeases")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.DueLeases(due)
 	if failed := x.life.after(fault); failed != nil {
 		return r0, failed
 	}
@@ -1001,6 +1743,19 @@ func (x *reader) File(session perdure.SessionID, path string) (r0 store.File, er
 	return a0, err
 }
 
+// FileBytes is FileBytes of store.Reader, as the plan lets it be.
+func (x *reader) FileBytes(session perdure.SessionID) (r0 int64, err error) {
+	fault, err := x.life.before("FileBytes")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.FileBytes(session)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
 // Files is Files of store.Reader, as the plan lets it be.
 func (x *reader) Files(session perdure.SessionID, dir string, deep bool) (r0 []store.File, err error) {
 	fault, err := x.life.before("Files")
@@ -1008,6 +1763,136 @@ func (x *reader) Files(session perdure.SessionID, dir string, deep bool) (r0 []s
 		return r0, err
 	}
 	a0, err := x.inner.Files(session, dir, deep)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// Harness is Harness of store.Reader, as the plan lets it be.
+func (x *reader) Harness(id perdure.HarnessID) (r0 agent.Harness, r1 bool, err error) {
+	fault, err := x.life.before("Harness")
+	if err != nil {
+		return r0, r1, err
+	}
+	a0, a1, err := x.inner.Harness(id)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, r1, failed
+	}
+	return a0, a1, err
+}
+
+// HarnessChain is HarnessChain of store.Reader, as the plan lets it be.
+func (x *reader) HarnessChain(leaf perdure.HarnessID) (r0 []agent.Harness, err error) {
+	fault, err := x.life.before("HarnessChain")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.HarnessChain(leaf)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// Harnesses is Harnesses of store.Reader, as the plan lets it be.
+func (x *reader) Harnesses(filter agent.StatusFilter) (r0 []agent.Harness, err error) {
+	fault, err := x.life.before("Harnesses")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Harnesses(filter)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// HasBlob is HasBlob of store.Reader, as the plan lets it be.
+func (x *reader) HasBlob(sha256 string) (r0 bool, err error) {
+	fault, err := x.life.before("HasBlob")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.HasBlob(sha256)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// Image is Image of store.Reader, as the plan lets it be.
+func (x *reader) Image(session perdure.SessionID, id perdure.ImageID) (r0 store.Image, err error) {
+	fault, err := x.life.before("Image")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Image(session, id)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// Images is Images of store.Reader, as the plan lets it be.
+func (x *reader) Images(session perdure.SessionID) (r0 []store.Image, err error) {
+	fault, err := x.life.before("Images")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Images(session)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// Lease is Lease of store.Reader, as the plan lets it be.
+func (x *reader) Lease(key store.LeaseKey) (r0 perdure.Lease, err error) {
+	fault, err := x.life.before("Lease")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Lease(key)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// Leases is Leases of store.Reader, as the plan lets it be.
+func (x *reader) Leases(session perdure.SessionID) (r0 []perdure.Lease, err error) {
+	fault, err := x.life.before("Leases")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Leases(session)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// Model is Model of store.Reader, as the plan lets it be.
+func (x *reader) Model(id perdure.ModelID) (r0 store.Model, r1 bool, err error) {
+	fault, err := x.life.before("Model")
+	if err != nil {
+		return r0, r1, err
+	}
+	a0, a1, err := x.inner.Model(id)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, r1, failed
+	}
+	return a0, a1, err
+}
+
+// Models is Models of store.Reader, as the plan lets it be.
+func (x *reader) Models() (r0 []store.Model, err error) {
+	fault, err := x.life.before("Models")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Models()
 	if failed := x.life.after(fault); failed != nil {
 		return r0, failed
 	}
@@ -1027,6 +1912,32 @@ func (x *reader) Partial(session perdure.SessionID, message perdure.MessageID) (
 		return r0, err
 	}
 	a0, err := x.inner.Partial(session, message)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// Provider is Provider of store.Reader, as the plan lets it be.
+func (x *reader) Provider(id perdure.ProviderID) (r0 store.Provider, r1 bool, err error) {
+	fault, err := x.life.before("Provider")
+	if err != nil {
+		return r0, r1, err
+	}
+	a0, a1, err := x.inner.Provider(id)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, r1, failed
+	}
+	return a0, a1, err
+}
+
+// Providers is Providers of store.Reader, as the plan lets it be.
+func (x *reader) Providers() (r0 []store.Provider, err error) {
+	fault, err := x.life.before("Providers")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Providers()
 	if failed := x.life.after(fault); failed != nil {
 		return r0, failed
 	}
@@ -1053,6 +1964,58 @@ func (x *reader) Request(scope string, key string) (r0 store.Request, err error)
 		return r0, err
 	}
 	a0, err := x.inner.Request(scope, key)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// Resource is Resource of store.Reader, as the plan lets it be.
+func (x *reader) Resource(session perdure.SessionID, id string) (r0 perdure.Resource, err error) {
+	fault, err := x.life.before("Resource")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Resource(session, id)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// Resources is Resources of store.Reader, as the plan lets it be.
+func (x *reader) Resources(filter store.ResourceFilter) (r0 []store.Resource, err error) {
+	fault, err := x.life.before("Resources")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Resources(filter)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// Secret is Secret of store.Reader, as the plan lets it be.
+func (x *reader) Secret(session perdure.SessionID, name string) (r0 store.Secret, err error) {
+	fault, err := x.life.before("Secret")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Secret(session, name)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// Secrets is Secrets of store.Reader, as the plan lets it be.
+func (x *reader) Secrets(filter store.SecretFilter) (r0 []store.Secret, err error) {
+	fault, err := x.life.before("Secrets")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Secrets(filter)
 	if failed := x.life.after(fault); failed != nil {
 		return r0, failed
 	}
@@ -1170,6 +2133,32 @@ func (x *reader) Tasks(filter store.TaskFilter) (r0 []perdure.Task, err error) {
 		return r0, err
 	}
 	a0, err := x.inner.Tasks(filter)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// Value is Value of store.Reader, as the plan lets it be.
+func (x *reader) Value(session perdure.SessionID, key string) (r0 store.Value, err error) {
+	fault, err := x.life.before("Value")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Value(session, key)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// Values is Values of store.Reader, as the plan lets it be.
+func (x *reader) Values(session perdure.SessionID) (r0 []store.Value, err error) {
+	fault, err := x.life.before("Values")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Values(session)
 	if failed := x.life.after(fault); failed != nil {
 		return r0, failed
 	}

@@ -49,6 +49,7 @@ func (v *view) Dump(id perdure.SessionID) (store.SessionDump, error) {
 		f.Content = bytes.Clone(f.Content)
 		d.Files = append(d.Files, f)
 	}
+	d.Values = below(v.values, id)
 	if err := errors.Join(errs[:]...); err != nil {
 		return store.SessionDump{}, fmt.Errorf("dump session %s: %w", id, err)
 	}
@@ -184,6 +185,10 @@ func (t *tx) restoreRest(d store.SessionDump) error {
 	for _, p := range d.Partials {
 		p.At = micro(p.At)
 		t.partials = t.partials.put(partialKey(p.Session, p.Message), p)
+	}
+	for _, v := range d.Values {
+		v.CreatedAt, v.UpdatedAt = micro(v.CreatedAt), micro(v.UpdatedAt)
+		t.values = t.values.put(keptKey(v.Session, v.Key), v)
 	}
 	for _, f := range d.Files {
 		f.CreatedAt, f.UpdatedAt = micro(f.CreatedAt), micro(f.UpdatedAt)

@@ -38,6 +38,15 @@ func (v *view) Files(session perdure.SessionID, dir string, deep bool) ([]store.
 	return found, nil
 }
 
+// FileBytes returns how much the contents of a session's files hold together.
+func (v *view) FileBytes(session perdure.SessionID) (int64, error) {
+	var total int64
+	for _, f := range v.filesBelow(session, rootDir) {
+		total += f.SizeBytes
+	}
+	return total, nil
+}
+
 // PutFile writes a file or directory and makes missing parents.
 func (t *tx) PutFile(session perdure.SessionID, f store.File) (created bool, err error) {
 	found, there := t.fileAt(session, f.Path)

@@ -25,6 +25,9 @@ func TestStore(t *testing.T) {
 			})
 			return st
 		},
+		Traces: func(_ *testing.T, st store.Store, id perdure.SessionID) []string {
+			return st.(*memory.Store).Traces(string(id))
+		},
 	})
 }
 

@@ -36,6 +36,9 @@ func TestMain(m *testing.M) {
 
 func play(role, dir string) error {
 	ctx := context.Background()
+	if role == "migrate" {
+		return migrateAndDie(dir, os.Args[2])
+	}
 	s, err := sqlite.Open(ctx, sqlite.Config{Dir: dir, Program: "child", ReadOnly: role == "read"})
 	if err != nil {
 		return err

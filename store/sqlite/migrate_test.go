@@ -6,6 +6,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"io"
 	"path/filepath"
 	"strings"
@@ -27,7 +28,11 @@ func TestMigrate(t *testing.T) {
 	if err != nil || len(old) == 0 {
 		t.Fatalf("got databases %v, %v, want some", old, err)
 	}
+	newest := fmt.Sprintf("testdata/schema-%d.db.gz", newestSchema(t))
 	for _, name := range old {
+		if name == newest {
+			continue // nothing in it is old
+		}
 		t.Run(filepath.Base(name), func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()

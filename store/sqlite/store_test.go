@@ -1,10 +1,12 @@
 package sqlite_test
 
 import (
+	"database/sql"
 	"path/filepath"
 	"sync"
 	"testing"
 
+	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/sqlite"
 	"github.com/perdure/perdure/store/storetest"
@@ -34,7 +36,39 @@ func TestStore(t *testing.T) {
 			dir, _ := dirs.Load(old)
 			return openIn(t, dir.(string))
 		},
+		Traces: func(t *testing.T, st store.Store, id perdure.SessionID) []string {
+			t.Helper()
+			dir, _ := dirs.Load(st)
+			return traces(t, dir.(string), id)
+		},
 	})
+}
+
+// traces looks for a session's id in every column of every table.
+func traces(t *testing.T, dir string, id perdure.SessionID) []string {
+	t.Helper()
+	db, err := sql.Open("sqlite", filepath.Join(dir, "perdure.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	rows, err := db.Query(`SELECT name FROM sqlite_schema WHERE type = 'table'`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	var tables []string
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			t.Fatal(err)
+		}
+		tables = append(tables, name)
+	}
+	if err := rows.Err(); err != nil || len(tables) == 0 {
+		t.Fatalf("got tables %v, %v, want some", tables, err)
+	}
+	return storetest.TracesIn(t, db, tables, id)
 }
 
 // emptyDatabase returns a function that answers a database without anything in it, made once: the migrations take

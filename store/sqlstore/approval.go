@@ -17,10 +17,13 @@ const (
 
 // The statements of approvals. The words of listOpenApprovals are those of a partial index.
 const (
-	putApproval = `INSERT INTO approval (` + approvalColumns + `, task_id, position)
-		VALUES ($1, $2, $3, $4, $5, $6, (SELECT COALESCE(MAX(position), 0) + 1 FROM approval))
-		ON CONFLICT (id) DO UPDATE SET state = excluded.state, record = excluded.record, task_id = excluded.task_id
+	approvalRow      = `INSERT INTO approval (` + approvalColumns + `, task_id, position) VALUES ($1, $2, $3, $4, $5, $6, `
+	approvalPosition = `(SELECT COALESCE(MAX(position), 0) + 1 FROM approval)`
+	approvalAgain    = `) ON CONFLICT (id) DO UPDATE SET state = excluded.state, record = excluded.record, task_id = excluded.task_id
 		WHERE approval.session_id = excluded.session_id AND approval.call_id = excluded.call_id`
+	putApproval     = approvalRow + approvalPosition + approvalAgain
+	putApprovalNext = approvalRow + positionNext + approvalAgain
+
 	selectApproval    = `SELECT ` + approvalColumns + ` FROM approval WHERE id = $1`
 	listApprovals     = `SELECT ` + approvalColumns + ` FROM approval WHERE ` + approvalFilter
 	listOpenApprovals = `SELECT ` + approvalColumns + ` FROM approval WHERE state = 'open' AND ` + approvalFilter
@@ -30,11 +33,27 @@ const (
 
 // Approval returns the record.
 func (tx *Tx) Approval(id perdure.ApprovalID) (perdure.Approval, error) {
-	a, err := one(tx, scanApproval, selectApproval, id)
+	err := tx.holdApproval(id)
+	var a perdure.Approval
+	if err == nil {
+		a, err = one(tx, scanApproval, tx.locked(selectApproval), id)
+	}
 	if err != nil {
 		return perdure.Approval{}, fmt.Errorf("approval %s: %w", id, err)
 	}
 	return a, nil
+}
+
+// holdApproval locks the session of an approval. One that is not there has none.
+func (tx *Tx) holdApproval(id perdure.ApprovalID) error {
+	if tx.alone() {
+		return nil
+	}
+	session, err := one(tx, name[perdure.SessionID], sessionOfAsk, id)
+	if err != nil {
+		return err
+	}
+	return tx.hold(session)
 }
 
 // Approvals lists records in the order in which they were requested.
@@ -51,8 +70,12 @@ func (tx *Tx) Approvals(filter store.ApprovalFilter) ([]perdure.Approval, error)
 	case filter.Session != "":
 		query = listOwnApprovals
 	}
-	found, err := list(tx, scanApproval, query,
-		filter.Session, filter.State, len(filter.Call), bytesOf(filter.Call), orAll(filter.Limit))
+	err := tx.hold(filter.Session)
+	var found []perdure.Approval
+	if err == nil {
+		found, err = list(tx, scanApproval, tx.locked(query),
+			filter.Session, filter.State, len(filter.Call), bytesOf(filter.Call), orAll(filter.Limit))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("list approvals: %w", err)
 	}
@@ -69,7 +92,10 @@ func (tx *Tx) PutApproval(a perdure.Approval) error {
 	if err != nil {
 		return fmt.Errorf("put approval %s: %w record: %w", a.ID, perdure.Invalid, err)
 	}
-	n, err := tx.exec(putApproval, a.ID, a.Session, bytesOf(a.Call), a.State, body, a.Task)
+	if err := tx.hold(a.Session); err != nil {
+		return fmt.Errorf("put approval %s: %w", a.ID, err)
+	}
+	n, err := tx.exec(tx.placed(putApproval, putApprovalNext), a.ID, a.Session, bytesOf(a.Call), a.State, body, a.Task)
 	if err == nil && n == 0 {
 		err = fmt.Errorf("%w: it belongs to another call or session", perdure.Conflict)
 	}

@@ -14,10 +14,13 @@ const callColumns = `session_id, call_id, turn_id, task_id, attempt, tool, args,
 // The statements of the effect ledger. A state that may be left is always part of the WHERE: the row that
 // is not changed is the answer (LG7).
 const (
-	insertCall = `INSERT INTO call (` + callColumns + `, position)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'running', $10, $11, $12, 1, NULL, $13, $14, 0,
-			(SELECT COALESCE(MAX(position), 0) + 1 FROM call))
-		ON CONFLICT (session_id, call_id) DO NOTHING`
+	callRow = `INSERT INTO call (` + callColumns + `, position)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'running', $10, $11, $12, 1, NULL, $13, $14, 0, `
+	callPosition   = `(SELECT COALESCE(MAX(position), 0) + 1 FROM call)`
+	callOnce       = `) ON CONFLICT (session_id, call_id) DO NOTHING`
+	insertCall     = callRow + callPosition + callOnce
+	insertCallNext = callRow + positionNext + callOnce
+
 	selectCall  = `SELECT ` + callColumns + ` FROM call WHERE session_id = $1 AND call_id = $2`
 	listCalls   = `SELECT ` + callColumns + ` FROM call WHERE ($1 = '' OR state = $1) ORDER BY position`
 	listRunning = `SELECT ` + callColumns + ` FROM call WHERE state = 'running' AND ($1 = '' OR session_id = $1) ORDER BY position`
@@ -37,7 +40,7 @@ const (
 
 // Call returns a row.
 func (tx *Tx) Call(key perdure.CallKey) (perdure.Call, error) {
-	return tx.callBy(key, selectCall)
+	return tx.callBy(key, tx.locked(selectCall))
 }
 
 // Calls lists rows in the order of their first claim.
@@ -49,7 +52,11 @@ func (tx *Tx) Calls(filter store.CallFilter) ([]perdure.Call, error) {
 	case filter.Session != "":
 		query, args = listOwn, []any{filter.Session, filter.State}
 	}
-	found, err := list(tx, scanCall, query, args...)
+	err := tx.hold(filter.Session)
+	var found []perdure.Call
+	if err == nil {
+		found, err = list(tx, scanCall, tx.locked(query), args...)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("list calls: %w", err)
 	}
@@ -66,7 +73,10 @@ func (tx *Tx) Claim(call perdure.Call, ownerLive func(perdure.WorkerID) bool) (p
 	if len(call.Args) == 0 {
 		call.Args = nil // as it is read back
 	}
-	n, err := tx.exec(insertCall, call.Key.Session, bytesOf(call.Key.Call), call.Turn, call.Task, call.Attempt, bytesOf(call.Tool),
+	if err := tx.hold(call.Key.Session); err != nil {
+		return "", perdure.Call{}, fmt.Errorf("claim call %s: %w", call.Key, err)
+	}
+	n, err := tx.exec(tx.placed(insertCall, insertCallNext), call.Key.Session, bytesOf(call.Key.Call), call.Turn, call.Task, call.Attempt, bytesOf(call.Tool),
 		bytesOf(call.Args), call.Fingerprint, call.Class, call.Token, call.Worker, call.Epoch, bytesOf(call.ResolvedBy),
 		micros(call.ClaimedAt))
 	if err != nil {
@@ -75,7 +85,7 @@ func (tx *Tx) Claim(call perdure.Call, ownerLive func(perdure.WorkerID) bool) (p
 	if n == 1 {
 		return perdure.Claimed, call, nil
 	}
-	found, err := tx.callBy(call.Key, selectCall+tx.dialect.RowLock)
+	found, err := tx.callBy(call.Key, tx.locked(selectCall))
 	if err != nil {
 		return "", perdure.Call{}, fmt.Errorf("claim: %w", err)
 	}
@@ -87,6 +97,9 @@ func (tx *Tx) Claim(call perdure.Call, ownerLive func(perdure.WorkerID) bool) (p
 func (tx *Tx) TakeCall(old perdure.Call, next perdure.Call) error {
 	if next.Token == "" {
 		return fmt.Errorf("take call %s: %w: without a token", old.Key, perdure.Invalid)
+	}
+	if err := tx.hold(old.Key.Session); err != nil {
+		return fmt.Errorf("take call %s: %w", old.Key, err)
 	}
 	n, err := tx.exec(takeCall, old.Key.Session, bytesOf(old.Key.Call), old.Token,
 		next.Token, next.Worker, next.Epoch, next.Attempt, next.Task, next.Executions)
@@ -101,6 +114,9 @@ func (tx *Tx) TakeCall(old perdure.Call, next perdure.Call) error {
 
 // BindCall gives a running row to a task.
 func (tx *Tx) BindCall(key perdure.CallKey, token perdure.Token, task perdure.TaskID, attempt int) error {
+	if err := tx.hold(key.Session); err != nil {
+		return fmt.Errorf("bind call %s to task %s: %w", key, task, err)
+	}
 	n, err := tx.exec(bindCall, key.Session, bytesOf(key.Call), token, task, attempt)
 	if err == nil && n == 0 {
 		err = fmt.Errorf("%w: it is not running under that token any more", perdure.Lost)
@@ -119,6 +135,9 @@ func (tx *Tx) Settle(key perdure.CallKey, token perdure.Token, state perdure.Cal
 	body, err := encode(result)
 	if err != nil {
 		return fmt.Errorf("settle call %s: %w result: %w", key, perdure.Invalid, err)
+	}
+	if err := tx.hold(key.Session); err != nil {
+		return fmt.Errorf("settle call %s: %w", key, err)
 	}
 	n, err := tx.exec(settleCall, key.Session, bytesOf(key.Call), token, state, body, micros(tx.Now()))
 	if err == nil && n == 0 {
@@ -147,7 +166,11 @@ func (tx *Tx) settledBefore(key perdure.CallKey, token perdure.Token, state perd
 
 // ResolveCall leaves the state unknown.
 func (tx *Tx) ResolveCall(next perdure.Call, by string) error {
-	n, err := tx.resolve(next, by)
+	err := tx.hold(next.Key.Session)
+	var n int64
+	if err == nil {
+		n, err = tx.resolve(next, by)
+	}
 	if err == nil && n == 0 {
 		if _, err = tx.Call(next.Key); err == nil {
 			err = fmt.Errorf("%w: it is not unknown", perdure.Conflict)
@@ -177,7 +200,11 @@ func (tx *Tx) resolve(next perdure.Call, by string) (int64, error) {
 }
 
 func (tx *Tx) callBy(key perdure.CallKey, query string) (perdure.Call, error) {
-	found, err := one(tx, scanCall, query, key.Session, bytesOf(key.Call))
+	err := tx.hold(key.Session)
+	var found perdure.Call
+	if err == nil {
+		found, err = one(tx, scanCall, query, key.Session, bytesOf(key.Call))
+	}
 	if err != nil {
 		return perdure.Call{}, fmt.Errorf("call %s: %w", key, err)
 	}

@@ -10,9 +10,17 @@ import (
 type Dialect struct {
 	// Goose is the name that the migrations know the database by: sqlite3 or postgres.
 	Goose string
-	// RowLock ends a SELECT that locks its row until the end of the transaction; empty where a transaction
-	// that writes is alone anyway.
+	// RowLock ends a SELECT that locks its rows until the end of the transaction; empty where a transaction
+	// that writes is alone anyway, and for one that only reads.
 	RowLock string
+	// Lock takes a lock that has no row, by its name, until the end of the transaction: shared with others who share it,
+	// or alone. It answers the database's clock once it has it. nil where RowLock is empty.
+	Lock func(ctx context.Context, db DB, name string, shared bool) (time.Time, error)
+	// Sequence says that positions come from the sequence row_position, which the adapter makes. Else a position is one
+	// more than the greatest, which is right where a transaction that writes is alone.
+	Sequence bool
+	// LockMigrations says that several processes may migrate at once, so that they take turns.
+	LockMigrations bool
 	// Clock reads the clock by which leases are measured (LG3).
 	Clock func(ctx context.Context, db DB) (time.Time, error)
 	// Explain gives an error of the driver its kind and its words: Storage for a full disk and for a

@@ -21,18 +21,19 @@ const (
 	listContent = `SELECT ` + fileColumns + `, content FROM file WHERE session_id = $1 ORDER BY path`
 
 	restoreRow = `UPDATE session SET last_seq = $2, epoch = $3, worker_id = $4, take_ups = $5, taken_seq = $6 WHERE id = $1`
-	// restoreCall has every column, since a claim has only those of its beginning.
-	restoreCall = `INSERT INTO call (` + callColumns + `, position)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18,
-			(SELECT COALESCE(MAX(position), 0) + 1 FROM call))
-		ON CONFLICT (session_id, call_id) DO NOTHING`
-	restoreDelivery = `INSERT INTO delivery (` + deliveryColumns + `, position)
-		VALUES ($1, $2, $3, $4, $5, $6, (SELECT COALESCE(MAX(position), 0) + 1 FROM delivery))
-		ON CONFLICT (task_id, attempt, state) DO NOTHING`
-	restoreSpawn = `INSERT INTO spawn (` + spawnColumns + `, position)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16,
-			(SELECT COALESCE(MAX(position), 0) + 1 FROM spawn))
-		ON CONFLICT (session_id, call_id) DO NOTHING`
+	// wholeCall has every column, since a claim has only those of its beginning.
+	wholeCall = `INSERT INTO call (` + callColumns + `, position)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, `
+	restoreCall     = wholeCall + callPosition + callOnce
+	restoreCallNext = wholeCall + positionNext + callOnce
+
+	wholeDelivery       = deliveryInto + `VALUES ($1, $2, $3, $4, $5, $6, `
+	restoreDelivery     = wholeDelivery + deliveryPosition + deliveryOnce
+	restoreDeliveryNext = wholeDelivery + positionNext + deliveryOnce
+
+	wholeSpawn       = spawnInto + `VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, `
+	restoreSpawn     = wholeSpawn + spawnPosition + spawnOnce
+	restoreSpawnNext = wholeSpawn + positionNext + spawnOnce
 )
 
 // Dump returns everything that belongs to a session.
@@ -48,6 +49,7 @@ func (tx *Tx) Dump(id perdure.SessionID) (d store.SessionDump, err error) {
 		func() error { d.Spawns, err = list(tx, scanSpawn, listHandles, id); return err },
 		func() error { d.Partials, err = list(tx, scanPartial, listPartial, id); return err },
 		func() error { d.Files, err = list(tx, scanWholeFile, listContent, id); return err },
+		func() error { d.Values, err = tx.dumpValues(id); return err },
 	}
 	for _, step := range steps {
 		if err := step(); err != nil {
@@ -138,7 +140,7 @@ func (tx *Tx) restoreCalls(d store.SessionDump) error {
 			}
 			result = text
 		}
-		n, err := tx.exec(restoreCall, c.Key.Session, bytesOf(c.Key.Call), c.Turn, c.Task, c.Attempt, bytesOf(c.Tool), bytesOf(c.Args),
+		n, err := tx.exec(tx.placed(restoreCall, restoreCallNext), c.Key.Session, bytesOf(c.Key.Call), c.Turn, c.Task, c.Attempt, bytesOf(c.Tool), bytesOf(c.Args),
 			c.Fingerprint, c.Class, c.State, c.Token, c.Worker, c.Epoch, c.Executions, result, bytesOf(c.ResolvedBy),
 			micros(c.ClaimedAt), micros(c.SettledAt))
 		if err := restored(n, err, "call "+c.Key.String()); err != nil {
@@ -189,7 +191,7 @@ func (tx *Tx) restoreRest(d store.SessionDump) error {
 		return err
 	}
 	for _, v := range d.Deliveries {
-		n, err := tx.exec(restoreDelivery, v.Session, v.Task, v.Attempt, v.State, micros(v.Settled), v.Claimed)
+		n, err := tx.exec(tx.placed(restoreDelivery, restoreDeliveryNext), v.Session, v.Task, v.Attempt, v.State, micros(v.Settled), v.Claimed)
 		if err := restored(n, err, "the delivery of task "+string(v.Task)); err != nil {
 			return err
 		}
@@ -201,7 +203,7 @@ func (tx *Tx) restoreRest(d store.SessionDump) error {
 			return fmt.Errorf("file %s: %w", f.Path, err)
 		}
 	}
-	return nil
+	return tx.restoreValues(d)
 }
 
 // restoreStreams adds the handles of subagents, and what there is of messages that stream.
@@ -210,7 +212,7 @@ func (tx *Tx) restoreStreams(d store.SessionDump) error {
 		if _, err := tx.SpawnOf(s.Child); !missing(err) {
 			return restored(0, err, "a spawn handle of the child of "+s.Key.String())
 		}
-		n, err := tx.exec(restoreSpawn, s.Key.Session, bytesOf(s.Key.Call), s.Root, s.Depth, s.Task, s.Child, bytesOf(s.Name),
+		n, err := tx.exec(tx.placed(restoreSpawn, restoreSpawnNext), s.Key.Session, bytesOf(s.Key.Call), s.Root, s.Depth, s.Task, s.Child, bytesOf(s.Name),
 			bytesOf(s.Prompt), bytesOf(s.Schema), s.Token, s.State, s.Repairs, s.Status, bytesOf(s.Result), micros(s.CreatedAt), micros(s.SettledAt))
 		if err := restored(n, err, "the spawn handle "+s.Key.String()); err != nil {
 			return err

@@ -24,6 +24,7 @@ const (
 	deleteFile = `DELETE FROM file WHERE session_id = $1 AND path = $2`
 	deleteTree = `DELETE FROM file WHERE session_id = $1 AND path > $2 AND path < $3`
 	isDir      = `SELECT directory FROM file WHERE session_id = $1 AND path = $2`
+	fileBytes  = `SELECT CAST(COALESCE(SUM(size_bytes), 0) AS BIGINT) FROM file WHERE session_id = $1`
 )
 
 // File returns a file with its content.
@@ -31,7 +32,11 @@ func (tx *Tx) File(session perdure.SessionID, name string) (store.File, error) {
 	if name == rootDir {
 		return store.File{Path: rootDir, Directory: true}, nil
 	}
-	f, err := one(tx, scanWholeFile, selectFile, session, bytesOf(name))
+	err := tx.hold(session)
+	var f store.File
+	if err == nil {
+		f, err = one(tx, scanWholeFile, selectFile, session, bytesOf(name))
+	}
 	if err != nil {
 		return store.File{}, fmt.Errorf("file %s of %s: %w", name, session, err)
 	}
@@ -57,6 +62,20 @@ func (tx *Tx) Files(session perdure.SessionID, dir string, deep bool) ([]store.F
 		return nil, fmt.Errorf("list directory %s of %s: %w", dir, session, err)
 	}
 	return found, nil
+}
+
+// FileBytes returns how much the contents of a session's files hold together. The index file_size answers it without
+// touching a content.
+func (tx *Tx) FileBytes(session perdure.SessionID) (int64, error) {
+	err := tx.hold(session)
+	var n int64
+	if err == nil {
+		n, err = one(tx, number, fileBytes, session)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("add up the files of %s: %w", session, err)
+	}
+	return n, nil
 }
 
 // PutFile writes a file or directory and makes missing parents.
@@ -91,8 +110,11 @@ func (tx *Tx) RemoveFile(session perdure.SessionID, name string) (bool, error) {
 		return false, fmt.Errorf("remove %q of %s: %w: the path is not absolute", name, session, perdure.Invalid)
 	}
 	first, last := below(name)
-	inside, err := tx.exec(deleteTree, session, first, last)
-	var n int64
+	err := tx.hold(session)
+	var inside, n int64
+	if err == nil {
+		inside, err = tx.exec(deleteTree, session, first, last)
+	}
 	if err == nil {
 		n, err = tx.exec(deleteFile, session, bytesOf(name))
 	}
@@ -112,6 +134,9 @@ const (
 )
 
 func (tx *Tx) kindOf(session perdure.SessionID, name string) (fileKind, error) {
+	if err := tx.hold(session); err != nil {
+		return nothing, err
+	}
 	if name == rootDir {
 		return directory, nil
 	}

@@ -48,6 +48,9 @@ func (tx *Tx) Events(session perdure.SessionID, after int64, limit int) ([]perdu
 		limit, left = store.PageEvents, store.PageBytes
 	}
 	var found []perdure.Event
+	if err := tx.hold(session); err != nil {
+		return nil, fmt.Errorf("read journal of %s: %w", session, err)
+	}
 	err := each(tx, func(r row) (bool, error) {
 		e, n, err := scanEvent(r)
 		found = append(found, e)
@@ -67,6 +70,7 @@ func (tx *Tx) Append(session perdure.SessionID, events []perdure.Event) error {
 	if err != nil {
 		return fmt.Errorf("append to session %s: %w", session, err)
 	}
+	tx.held(session)
 	before := last - int64(len(events))
 	placed := slices.Clone(events)
 	for i := range placed {

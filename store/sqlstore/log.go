@@ -19,7 +19,11 @@ const (
 
 // AppendLog adds output under the task's attempt and returns the offset of its first byte.
 func (tx *Tx) AppendLog(id perdure.TaskID, attempt int, stream string, p []byte) (int64, error) {
-	owner, err := one(tx, number, selectAttempt+tx.dialect.RowLock, id)
+	err := tx.holdTask("", id)
+	var owner int64
+	if err == nil {
+		owner, err = one(tx, number, tx.locked(selectAttempt), id)
+	}
 	if err == nil && owner != int64(attempt) {
 		err = fmt.Errorf("%w: attempt %d, the task is at %d", perdure.Lost, attempt, owner)
 	}

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 
 	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
 )
 
 //go:embed migrations/*.sql
@@ -40,13 +41,32 @@ func Migrate(ctx context.Context, db *sql.DB, dialect Dialect) error {
 	return nil
 }
 
+// MigrateTo brings the schema to an older version than the newest, for tests of what earlier versions left.
+func MigrateTo(ctx context.Context, db *sql.DB, dialect Dialect, version int64) error {
+	provider, err := provider(db, dialect)
+	if err != nil {
+		return err
+	}
+	if _, err := provider.UpTo(ctx, version); err != nil {
+		return fmt.Errorf("migrate to %d: %w", version, dialect.Explain(err))
+	}
+	return nil
+}
+
 func provider(db *sql.DB, dialect Dialect) (*goose.Provider, error) {
 	files, err := fs.Sub(migrations, "migrations")
 	if err != nil {
 		return nil, fmt.Errorf("read migrations: %w", err)
 	}
-	provider, err := goose.NewProvider(goose.Dialect(dialect.Goose), db, files,
-		goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger()))
+	options := []goose.ProviderOption{goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger())}
+	if dialect.LockMigrations {
+		turns, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 300), lock.WithUnlockTimeout(1, 30)) // tries, a second apart
+		if err != nil {
+			return nil, fmt.Errorf("lock migrations: %w", err)
+		}
+		options = append(options, goose.WithSessionLocker(turns))
+	}
+	provider, err := goose.NewProvider(goose.Dialect(dialect.Goose), db, files, options...)
 	if err != nil {
 		return nil, fmt.Errorf("read migrations: %w", err)
 	}

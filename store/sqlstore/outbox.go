@@ -11,9 +11,13 @@ const deliveryColumns = `session_id, task_id, attempt, state, settled_us, claime
 
 // The statements of the outbox. Its key is what makes an end come home once (DL1).
 const (
-	insertDelivery = `INSERT INTO delivery (` + deliveryColumns + `, position)
-		VALUES ($1, $2, $3, $4, $5, FALSE, (SELECT COALESCE(MAX(position), 0) + 1 FROM delivery))
-		ON CONFLICT (task_id, attempt, state) DO NOTHING`
+	deliveryInto       = `INSERT INTO delivery (` + deliveryColumns + `, position) `
+	deliveryRow        = deliveryInto + `VALUES ($1, $2, $3, $4, $5, FALSE, `
+	deliveryPosition   = `(SELECT COALESCE(MAX(position), 0) + 1 FROM delivery)`
+	deliveryOnce       = `) ON CONFLICT (task_id, attempt, state) DO NOTHING`
+	insertDelivery     = deliveryRow + deliveryPosition + deliveryOnce
+	insertDeliveryNext = deliveryRow + positionNext + deliveryOnce
+
 	listPending     = `SELECT ` + deliveryColumns + ` FROM delivery WHERE NOT claimed AND session_id = $1 ORDER BY position`
 	listAllPending  = `SELECT ` + deliveryColumns + ` FROM delivery WHERE NOT claimed ORDER BY position`
 	claimDeliveries = `UPDATE delivery SET claimed = TRUE WHERE NOT claimed AND session_id = $1 AND task_id = $2`
@@ -25,7 +29,11 @@ func (tx *Tx) Deliveries(session perdure.SessionID) ([]store.Delivery, error) {
 	if session == "" {
 		query, args = listAllPending, nil
 	}
-	found, err := list(tx, scanDelivery, query, args...)
+	err := tx.hold(session)
+	var found []store.Delivery
+	if err == nil {
+		found, err = list(tx, scanDelivery, tx.locked(query), args...)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("list deliveries: %w", err)
 	}
@@ -37,7 +45,11 @@ func (tx *Tx) AddDelivery(d store.Delivery) error {
 	if !d.State.Terminal() {
 		return fmt.Errorf("add delivery of task %s: %w state %q", d.Task, perdure.Invalid, d.State)
 	}
-	if _, err := tx.exec(insertDelivery, d.Session, d.Task, d.Attempt, d.State, micros(d.Settled)); err != nil {
+	err := tx.hold(d.Session)
+	if err == nil {
+		_, err = tx.exec(tx.placed(insertDelivery, insertDeliveryNext), d.Session, d.Task, d.Attempt, d.State, micros(d.Settled))
+	}
+	if err != nil {
 		return fmt.Errorf("add delivery of task %s: %w", d.Task, err)
 	}
 	return nil
@@ -45,6 +57,9 @@ func (tx *Tx) AddDelivery(d store.Delivery) error {
 
 // ClaimDeliveries marks the unclaimed rows of the tasks as come home.
 func (tx *Tx) ClaimDeliveries(session perdure.SessionID, tasks []perdure.TaskID) (int, error) {
+	if err := tx.hold(session); err != nil {
+		return 0, fmt.Errorf("claim deliveries: %w", err)
+	}
 	claimed := 0
 	for _, id := range tasks {
 		n, err := tx.exec(claimDeliveries, session, id)

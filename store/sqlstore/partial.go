@@ -17,7 +17,11 @@ const (
 
 // Partial returns the checkpoint of a message.
 func (tx *Tx) Partial(session perdure.SessionID, message perdure.MessageID) (store.Partial, error) {
-	p, err := one(tx, scanPartial, selectPartial, session, message)
+	err := tx.hold(session)
+	var p store.Partial
+	if err == nil {
+		p, err = one(tx, scanPartial, selectPartial, session, message)
+	}
 	if err != nil {
 		return store.Partial{}, fmt.Errorf("partial %s of session %s: %w", message, session, err)
 	}
@@ -26,7 +30,11 @@ func (tx *Tx) Partial(session perdure.SessionID, message perdure.MessageID) (sto
 
 // PutPartial adds a checkpoint or overwrites it.
 func (tx *Tx) PutPartial(p store.Partial) error {
-	if _, err := tx.exec(putPartial, p.Session, p.Message, bytesOf(p.Text), micros(tx.Now())); err != nil {
+	err := tx.hold(p.Session)
+	if err == nil {
+		_, err = tx.exec(putPartial, p.Session, p.Message, bytesOf(p.Text), micros(tx.Now()))
+	}
+	if err != nil {
 		return fmt.Errorf("put partial %s of session %s: %w", p.Message, p.Session, err)
 	}
 	return nil
@@ -34,7 +42,11 @@ func (tx *Tx) PutPartial(p store.Partial) error {
 
 // DropPartial removes a checkpoint.
 func (tx *Tx) DropPartial(session perdure.SessionID, message perdure.MessageID) error {
-	if _, err := tx.exec(dropPartial, session, message); err != nil {
+	err := tx.hold(session)
+	if err == nil {
+		_, err = tx.exec(dropPartial, session, message)
+	}
+	if err != nil {
 		return fmt.Errorf("drop partial %s of session %s: %w", message, session, err)
 	}
 	return nil

@@ -23,7 +23,7 @@ const (
 
 // Request returns the row with its answer.
 func (tx *Tx) Request(scope, key string) (store.Request, error) {
-	r, err := one(tx, scanRequest, selectRequest, bytesOf(scope), bytesOf(key))
+	r, err := oneOrNone(tx, scanRequest, selectRequest, bytesOf(scope), bytesOf(key))
 	if err != nil {
 		return store.Request{}, fmt.Errorf("request %q of %q: %w", key, scope, err)
 	}

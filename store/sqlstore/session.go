@@ -33,10 +33,11 @@ const (
 
 // Session returns the row.
 func (tx *Tx) Session(id perdure.SessionID) (store.Session, error) {
-	s, err := one(tx, scanSession, selectSession, id)
+	s, err := one(tx, scanSession, tx.locked(selectSession), id)
 	if err != nil {
 		return store.Session{}, fmt.Errorf("session %s: %w", id, err)
 	}
+	tx.held(id)
 	return s, nil
 }
 
@@ -51,7 +52,7 @@ func (tx *Tx) Sessions(filter store.SessionFilter) ([]store.Session, error) {
 	case filter.Unrested:
 		query = listUnrested
 	}
-	found, err := list(tx, scanSession, query, args...)
+	found, err := list(tx, scanSession, tx.locked(query), args...)
 	if err != nil {
 		return nil, fmt.Errorf("list sessions: %w", err)
 	}
@@ -60,6 +61,9 @@ func (tx *Tx) Sessions(filter store.SessionFilter) ([]store.Session, error) {
 
 // CreateSession adds a row with last seq 0 and epoch 0.
 func (tx *Tx) CreateSession(s store.Session) error {
+	if err := tx.hold(s.Parent); err != nil { // so that it is there as long as its child
+		return fmt.Errorf("create session %s: %w", s.ID, err)
+	}
 	n, err := tx.exec(insertSession, s.ID, bytesOf(s.Title), s.Status, s.Secret[:], micros(s.CreatedAt), micros(s.UpdatedAt),
 		s.Parent, cmp.Or(s.Root, s.ID), s.Forked)
 	if err == nil && n == 0 {
@@ -68,6 +72,7 @@ func (tx *Tx) CreateSession(s store.Session) error {
 	if err != nil {
 		return fmt.Errorf("create session %s: %w", s.ID, err)
 	}
+	tx.held(s.ID)
 	return nil
 }
 
@@ -77,18 +82,20 @@ func (tx *Tx) TakeSession(id perdure.SessionID, worker perdure.WorkerID) (store.
 	if err != nil {
 		return store.Session{}, fmt.Errorf("take session %s: %w", id, err)
 	}
+	tx.held(id)
 	return s, nil
 }
 
 // LockSession locks the row, checks the fence, and returns the seq of the last event.
 func (tx *Tx) LockSession(id perdure.SessionID, epoch int64) (int64, error) {
-	stored, err := one(tx, scanFence, selectFence+tx.dialect.RowLock, id)
+	stored, err := one(tx, scanFence, tx.locked(selectFence), id)
 	if err == nil && stored.epoch != epoch {
 		err = fmt.Errorf("%w: epoch %d, the session is at %d", perdure.Lost, epoch, stored.epoch)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("lock session %s: %w", id, err)
 	}
+	tx.held(id)
 	return stored.lastSeq, nil
 }
 
@@ -126,7 +133,11 @@ func (tx *Tx) ReleaseSession(id perdure.SessionID, epoch int64) error {
 
 // Snapshot returns the cached fold.
 func (tx *Tx) Snapshot(id perdure.SessionID) (store.Snapshot, error) {
-	s, err := one(tx, scanSnapshot, selectSnapshot, id)
+	err := tx.hold(id)
+	var s store.Snapshot
+	if err == nil {
+		s, err = one(tx, scanSnapshot, selectSnapshot, id)
+	}
 	if err != nil {
 		return store.Snapshot{}, fmt.Errorf("snapshot of session %s: %w", id, err)
 	}
@@ -135,7 +146,11 @@ func (tx *Tx) Snapshot(id perdure.SessionID) (store.Snapshot, error) {
 
 // PutSnapshot replaces the cached fold.
 func (tx *Tx) PutSnapshot(id perdure.SessionID, s store.Snapshot) error {
-	if _, err := tx.exec(putSnapshot, id, s.Seq, s.Version, bytesOf(s.Body)); err != nil {
+	err := tx.hold(id)
+	if err == nil {
+		_, err = tx.exec(putSnapshot, id, s.Seq, s.Version, bytesOf(s.Body))
+	}
+	if err != nil {
 		return fmt.Errorf("put snapshot of session %s: %w", id, err)
 	}
 	return nil

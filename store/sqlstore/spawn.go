@@ -19,10 +19,13 @@ const (
 // The statements of spawn handles. The token and the state that may be left are always part of the WHERE: the row
 // that is not changed is the answer (SA3).
 const (
-	insertSpawn = `INSERT INTO spawn (` + spawnColumns + `, position)
-		VALUES ($1, $2, $3, $4, $5, '', $6, $7, $8, $9, 'pending', 0, '', $10, $11, 0,
-			(SELECT COALESCE(MAX(position), 0) + 1 FROM spawn))
-		ON CONFLICT (session_id, call_id) DO NOTHING`
+	spawnInto       = `INSERT INTO spawn (` + spawnColumns + `, position) `
+	spawnRow        = spawnInto + `VALUES ($1, $2, $3, $4, $5, '', $6, $7, $8, $9, 'pending', 0, '', $10, $11, 0, `
+	spawnPosition   = `(SELECT COALESCE(MAX(position), 0) + 1 FROM spawn)`
+	spawnOnce       = `) ON CONFLICT (session_id, call_id) DO NOTHING`
+	insertSpawn     = spawnRow + spawnPosition + spawnOnce
+	insertSpawnNext = spawnRow + positionNext + spawnOnce
+
 	selectSpawn   = `SELECT ` + spawnColumns + ` FROM spawn WHERE session_id = $1 AND call_id = $2`
 	selectSpawnOf = `SELECT ` + spawnColumns + ` FROM spawn WHERE child_id = $1 AND child_id <> ''`
 	listSpawns    = `SELECT ` + spawnColumns + ` FROM spawn ORDER BY position`
@@ -39,7 +42,7 @@ const (
 
 // Spawn returns the handle of a call.
 func (tx *Tx) Spawn(key perdure.CallKey) (store.Spawn, error) {
-	s, err := one(tx, scanSpawn, selectSpawn, key.Session, bytesOf(key.Call))
+	s, err := oneOrNone(tx, scanSpawn, selectSpawn, key.Session, bytesOf(key.Call))
 	if err != nil {
 		return store.Spawn{}, fmt.Errorf("spawn %s: %w", key, err)
 	}
@@ -48,7 +51,7 @@ func (tx *Tx) Spawn(key perdure.CallKey) (store.Spawn, error) {
 
 // SpawnOf returns the handle under which a child is registered.
 func (tx *Tx) SpawnOf(child perdure.SessionID) (store.Spawn, error) {
-	s, err := one(tx, scanSpawn, selectSpawnOf, child)
+	s, err := oneOrNone(tx, scanSpawn, selectSpawnOf, child)
 	if err != nil {
 		return store.Spawn{}, fmt.Errorf("spawn of child %s: %w", child, err)
 	}
@@ -61,7 +64,7 @@ func (tx *Tx) Spawns(root perdure.SessionID) ([]store.Spawn, error) {
 	if root == "" {
 		query, args = listSpawns, nil
 	}
-	found, err := list(tx, scanSpawn, query, args...)
+	found, err := list(tx, scanSpawn, tx.locked(query), args...)
 	if err != nil {
 		return nil, fmt.Errorf("list spawns: %w", err)
 	}
@@ -74,7 +77,11 @@ func (tx *Tx) CountSpawns(root perdure.SessionID) (store.SpawnCount, error) {
 	if root == "" {
 		query, args = spawnCount, nil
 	}
-	count, err := one(tx, scanSpawnCount, query, args...)
+	err := tx.lock("spawns/"+string(root), false) // there are no rows to lock: who counts comes after who counted
+	var count store.SpawnCount
+	if err == nil {
+		count, err = one(tx, scanSpawnCount, query, args...)
+	}
 	if err != nil {
 		return store.SpawnCount{}, fmt.Errorf("count spawns: %w", err)
 	}
@@ -86,11 +93,11 @@ func (tx *Tx) ClaimSpawn(s store.Spawn) (store.SpawnOutcome, store.Spawn, error)
 	if s.Token == "" {
 		return "", store.Spawn{}, fmt.Errorf("claim spawn %s: %w: it has no token", s.Key, perdure.Invalid)
 	}
-	n, err := tx.exec(insertSpawn, s.Key.Session, bytesOf(s.Key.Call), s.Root, s.Depth, s.Task, bytesOf(s.Name), bytesOf(s.Prompt),
+	n, err := tx.exec(tx.placed(insertSpawn, insertSpawnNext), s.Key.Session, bytesOf(s.Key.Call), s.Root, s.Depth, s.Task, bytesOf(s.Name), bytesOf(s.Prompt),
 		bytesOf(s.Schema), s.Token, bytesOf(""), micros(tx.Now()))
 	var found store.Spawn
 	if err == nil {
-		found, err = one(tx, scanSpawn, selectSpawn+tx.dialect.RowLock, s.Key.Session, bytesOf(s.Key.Call))
+		found, err = one(tx, scanSpawn, tx.locked(selectSpawn), s.Key.Session, bytesOf(s.Key.Call))
 	}
 	if err != nil {
 		return "", store.Spawn{}, fmt.Errorf("claim spawn %s: %w", s.Key, err)

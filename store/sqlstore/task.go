@@ -23,9 +23,13 @@ const (
 
 // The statements of tasks.
 const (
-	insertTask = `INSERT INTO task (id, session_id, kind, state, worker_id, attempt, heartbeat_us, record, origin, ended_us, position)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, (SELECT COALESCE(MAX(position), 0) + 1 FROM task))
-		ON CONFLICT (id) DO NOTHING`
+	taskRow = `INSERT INTO task (id, session_id, kind, state, worker_id, attempt, heartbeat_us, record, origin, ended_us, position)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, `
+	taskPosition   = `(SELECT COALESCE(MAX(position), 0) + 1 FROM task)`
+	taskOnce       = `) ON CONFLICT (id) DO NOTHING`
+	insertTask     = taskRow + taskPosition + taskOnce
+	insertTaskNext = taskRow + positionNext + taskOnce
+
 	selectTask    = `SELECT ` + taskColumns + ` FROM task WHERE id = $1 AND ($2 = '' OR session_id = $2)`
 	listTasks     = `SELECT ` + taskColumns + ` FROM task WHERE ` + taskFilter
 	listOwnTasks  = `SELECT ` + taskColumns + ` FROM task WHERE session_id = $1 AND ` + taskFilter
@@ -40,7 +44,7 @@ const taskStates = 7
 
 // Task returns the record.
 func (tx *Tx) Task(session perdure.SessionID, id perdure.TaskID) (perdure.Task, error) {
-	return tx.taskBy(session, id, selectTask)
+	return tx.taskBy(session, id)
 }
 
 // Tasks lists records in the order of their creation.
@@ -60,7 +64,11 @@ func (tx *Tx) Tasks(filter store.TaskFilter) ([]perdure.Task, error) {
 		query = listLiveTasks
 	}
 	args = append(append(args, statePlaces(filter.States)...), orAll(filter.Limit), filter.Except)
-	found, err := list(tx, scanTask, query, args...)
+	err := tx.hold(filter.Session)
+	var found []perdure.Task
+	if err == nil {
+		found, err = list(tx, scanTask, tx.locked(query), args...)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("list tasks: %w", err)
 	}
@@ -76,11 +84,24 @@ func (tx *Tx) CountTasks(state perdure.TaskState, session perdure.SessionID) ([]
 	if session != "" {
 		query, args = countOwnTasks, append(args, session)
 	}
-	found, err := list(tx, scanTaskCount, query, args...)
+	err := tx.holdCount(session)
+	var found []store.TaskCount
+	if err == nil {
+		found, err = list(tx, scanTaskCount, query, args...)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("count tasks: %w", err)
 	}
 	return found, nil
+}
+
+// holdCount lets who counts tasks come after who counted: there are no rows to lock. Whoever adds one to a session, or
+// changes its state, holds the session.
+func (tx *Tx) holdCount(session perdure.SessionID) error {
+	if session != "" {
+		return tx.hold(session)
+	}
+	return tx.lock("tasks", false)
 }
 
 func scanTaskCount(r row) (c store.TaskCount, err error) {
@@ -118,7 +139,10 @@ func (tx *Tx) CreateTask(t perdure.Task) (stored perdure.Task, created bool, err
 	if err != nil {
 		return perdure.Task{}, false, fmt.Errorf("create task %s: %w", t.ID, err)
 	}
-	n, err := tx.exec(insertTask, t.ID, t.Session, t.Kind, t.State, t.Worker, t.Attempt, micros(t.HeartbeatAt), body, t.Origin,
+	if err := tx.hold(t.Session); err != nil {
+		return perdure.Task{}, false, fmt.Errorf("create task %s: %w", t.ID, err)
+	}
+	n, err := tx.exec(tx.placed(insertTask, insertTaskNext), t.ID, t.Session, t.Kind, t.State, t.Worker, t.Attempt, micros(t.HeartbeatAt), body, t.Origin,
 		endedMicros(t))
 	if err != nil {
 		return perdure.Task{}, false, fmt.Errorf("create task %s: %w", t.ID, err)
@@ -126,7 +150,7 @@ func (tx *Tx) CreateTask(t perdure.Task) (stored perdure.Task, created bool, err
 	if n == 1 {
 		return t, true, nil
 	}
-	stored, err = tx.taskBy("", t.ID, selectTask)
+	stored, err = tx.taskBy("", t.ID)
 	if err != nil {
 		return perdure.Task{}, false, fmt.Errorf("create: %w", err)
 	}
@@ -135,7 +159,7 @@ func (tx *Tx) CreateTask(t perdure.Task) (stored perdure.Task, created bool, err
 
 // UpdateTask applies one write to the locked row.
 func (tx *Tx) UpdateTask(session perdure.SessionID, id perdure.TaskID, u perdure.TaskUpdate) (perdure.TaskChange, error) {
-	t, err := tx.taskBy(session, id, selectTask+tx.dialect.RowLock)
+	t, err := tx.taskBy(session, id)
 	if err != nil {
 		return perdure.TaskChange{}, fmt.Errorf("update: %w", err)
 	}
@@ -157,8 +181,11 @@ func (tx *Tx) UpdateTask(session perdure.SessionID, id perdure.TaskID, u perdure
 	return change, nil
 }
 
-func (tx *Tx) taskBy(session perdure.SessionID, id perdure.TaskID, query string) (perdure.Task, error) {
-	t, err := one(tx, scanTask, query, id, session)
+// taskBy returns a record, locked. An empty session means any.
+func (tx *Tx) taskBy(session perdure.SessionID, id perdure.TaskID) (t perdure.Task, err error) {
+	if err = tx.holdTask(session, id); err == nil {
+		t, err = one(tx, scanTask, tx.locked(selectTask), id, session)
+	}
 	if err != nil {
 		return perdure.Task{}, fmt.Errorf("task %s: %w", id, err)
 	}

@@ -8,9 +8,13 @@ import (
 
 // The statements of task messages.
 const (
-	insertTaskMessage = `INSERT INTO task_message (id, task_id, direction, body, data, in_reply_to, created_us, sent_by, position)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, (SELECT COALESCE(MAX(position), 0) + 1 FROM task_message WHERE task_id = $2))
-		ON CONFLICT (id) DO NOTHING`
+	taskMessageRow = `INSERT INTO task_message (id, task_id, direction, body, data, in_reply_to, created_us, sent_by, position)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, `
+	taskMessagePosition   = `(SELECT COALESCE(MAX(position), 0) + 1 FROM task_message WHERE task_id = $2)`
+	taskMessageOnce       = `) ON CONFLICT (id) DO NOTHING`
+	insertTaskMessage     = taskMessageRow + taskMessagePosition + taskMessageOnce
+	insertTaskMessageNext = taskMessageRow + positionNext + taskMessageOnce
+
 	listTaskMessages = `SELECT id, task_id, direction, body, data, in_reply_to, created_us, sent_by FROM task_message
 		WHERE task_id = $1 AND position > COALESCE((SELECT position FROM task_message WHERE task_id = $1 AND id = $2), 0)
 		ORDER BY position LIMIT $3`
@@ -18,16 +22,24 @@ const (
 
 // TaskMessages returns the messages of a task after one, oldest first.
 func (tx *Tx) TaskMessages(id perdure.TaskID, after perdure.TaskMessageID, limit int) ([]perdure.TaskMessage, error) {
-	found, err := list(tx, scanTaskMessage, listTaskMessages, id, after, orAll(limit))
+	err := tx.holdTask("", id)
+	var found []perdure.TaskMessage
+	if err == nil {
+		found, err = list(tx, scanTaskMessage, listTaskMessages, id, after, orAll(limit))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("list messages of task %s: %w", id, err)
 	}
 	return found, nil
 }
 
-// AddTaskMessage adds a message.
+// AddTaskMessage adds a message. Its task's session is held, so that no reader who goes on after a message misses one that
+// was placed before it and committed later.
 func (tx *Tx) AddTaskMessage(m perdure.TaskMessage) error {
-	n, err := tx.exec(insertTaskMessage, m.ID, m.Task, m.Direction, bytesOf(m.Text), bytesOf(m.Data), m.InReplyTo, micros(m.CreatedAt), bytesOf(m.By))
+	if err := tx.holdTask("", m.Task); err != nil {
+		return fmt.Errorf("add message %s to task %s: %w", m.ID, m.Task, err)
+	}
+	n, err := tx.exec(tx.placed(insertTaskMessage, insertTaskMessageNext), m.ID, m.Task, m.Direction, bytesOf(m.Text), bytesOf(m.Data), m.InReplyTo, micros(m.CreatedAt), bytesOf(m.By))
 	if err == nil && n == 0 {
 		err = fmt.Errorf("%w: it exists", perdure.Conflict)
 	}

@@ -28,6 +28,11 @@ func (tx *Tx) PruneTasks(before time.Time, limit int) ([]perdure.Task, error) {
 	if err := tx.noteEarlierEnds(); err != nil {
 		return nil, fmt.Errorf("prune tasks: %w", err)
 	}
+	if !tx.alone() { // what hangs on a task may change until its row is locked: it is looked at again, below
+		if _, err := list(tx, scanTask, tx.locked(listOldTasks), micros(before)); err != nil {
+			return nil, fmt.Errorf("prune tasks: %w", err)
+		}
+	}
 	var old []perdure.Task
 	err := each(tx, func(r row) (bool, error) {
 		t, err := scanTask(r)
@@ -35,7 +40,7 @@ func (tx *Tx) PruneTasks(before time.Time, limit int) ([]perdure.Task, error) {
 			old = append(old, t)
 		}
 		return limit <= 0 || len(old) < limit, err
-	}, listOldTasks+tx.dialect.RowLock, micros(before))
+	}, tx.locked(listOldTasks), micros(before))
 	if err != nil {
 		return nil, fmt.Errorf("prune tasks: %w", err)
 	}
@@ -51,7 +56,7 @@ func (tx *Tx) PruneTasks(before time.Time, limit int) ([]perdure.Task, error) {
 
 // noteEarlierEnds fills in when the tasks of earlier schemas ended. Once it has run, there are none.
 func (tx *Tx) noteEarlierEnds() error {
-	earlier, err := list(tx, scanTask, listEarlierEnds)
+	earlier, err := list(tx, scanTask, tx.locked(listEarlierEnds))
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,7 @@
 // Package sqlstore is the SQL of the store, once, for SQLite and Postgres: one noun a file, each statement
 // a constant beside its method.
 //
-// It may import the root, store, and goose for the migrations. The one thing to know: a [Tx] runs inside a
+// It may import the root, agent, store, and goose for the migrations. The one thing to know: a [Tx] runs inside a
 // transaction that an adapter began and will end; what the two databases do not share is a [Dialect].
 // Whatever came from outside is BYTEA and travels as []byte, a moment is a BIGINT of microseconds, and every
 // order is by BIGINT or BYTEA, so that no collation of a database decides it.
@@ -11,6 +11,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -33,7 +34,8 @@ type Tx struct {
 	ctx      context.Context // of the whole transaction: the methods of store.Tx have none
 	db       DB
 	dialect  Dialect
-	now      time.Time // zero until somebody asks
+	now      time.Time // zero until somebody asks, or a lock says it
+	locks    locks
 	appended []perdure.SessionID
 	failure  error
 }
@@ -171,3 +173,131 @@ func content(r row) ([]byte, error) {
 
 // missing reports whether err says only that there is no row.
 func missing(err error) bool { return errors.Is(err, perdure.NotFound) }
+
+// Where several transactions write at once, each locks what it reads, so that two that would be wrong together wait for
+// one another. What belongs to a session stands under the lock of the session's row, which is taken before any other
+// row's: so most transactions meet there, and few meet in another order. Nothing here does anything where RowLock is empty.
+
+// The statements of locks.
+const (
+	holdSession   = `SELECT epoch FROM session WHERE id = $1`
+	sessionOfTask = `SELECT session_id FROM task WHERE id = $1`
+	sessionOfAsk  = `SELECT session_id FROM approval WHERE id = $1`
+)
+
+// positionNext is the next position where there is a sequence.
+const positionNext = `nextval('row_position')`
+
+// locks is what a transaction holds. The zero value holds nothing.
+type locks struct {
+	sessions []perdure.SessionID
+	tasks    []perdure.TaskID // whose sessions are held
+	names    []lockName
+}
+
+// lockName is a lock without a row, and how it is held.
+type lockName struct {
+	name   string
+	shared bool
+}
+
+// locked makes a SELECT one that locks its rows.
+func (tx *Tx) locked(query string) string { return query + tx.dialect.RowLock }
+
+// alone reports that nobody else writes, or that this transaction does not.
+func (tx *Tx) alone() bool { return tx.dialect.RowLock == "" }
+
+// placed is the INSERT for this database: own counts its position from the rows that are there, next takes it from the sequence.
+func (tx *Tx) placed(own, next string) string {
+	if tx.dialect.Sequence {
+		return next
+	}
+	return own
+}
+
+// hold locks a session: its row or, where it has none, its name. An empty id is no session.
+func (tx *Tx) hold(id perdure.SessionID) error {
+	if tx.alone() || id == "" || slices.Contains(tx.locks.sessions, id) {
+		return nil
+	}
+	_, err := one(tx, number, tx.locked(holdSession), id)
+	if missing(err) {
+		err = tx.lock("session/"+string(id), false)
+	}
+	if err != nil {
+		return fmt.Errorf("hold session %s: %w", id, err)
+	}
+	tx.held(id)
+	return nil
+}
+
+// held notes that a statement has locked a session's row.
+func (tx *Tx) held(id perdure.SessionID) {
+	if !tx.alone() && !slices.Contains(tx.locks.sessions, id) {
+		tx.locks.sessions = append(tx.locks.sessions, id)
+	}
+}
+
+// holdTask locks the session of a task. An empty session is to be looked up; a task that is not there has none.
+func (tx *Tx) holdTask(session perdure.SessionID, id perdure.TaskID) (err error) {
+	if tx.alone() || session == "" && slices.Contains(tx.locks.tasks, id) {
+		return nil
+	}
+	if session == "" {
+		session, err = one(tx, name[perdure.SessionID], sessionOfTask, id)
+	}
+	switch {
+	case missing(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("task %s: %w", id, err)
+	}
+	tx.locks.tasks = append(tx.locks.tasks, id)
+	return tx.hold(session)
+}
+
+// lock takes a lock without a row, once. One that is held alone is held shared, too.
+func (tx *Tx) lock(name string, shared bool) error {
+	has := slices.Contains(tx.locks.names, lockName{name, false}) || shared && slices.Contains(tx.locks.names, lockName{name, true})
+	if tx.alone() || has {
+		return nil
+	}
+	if tx.failure != nil {
+		return tx.failure
+	}
+	at, err := tx.dialect.Lock(tx.ctx, tx.db, name, shared)
+	if err != nil {
+		return tx.failed(err)
+	}
+	if tx.now.IsZero() { // what is decided under the lock is decided by a clock that was read under it
+		tx.now = micro(at)
+	}
+	tx.locks.names = append(tx.locks.names, lockName{name, shared})
+	return nil
+}
+
+// oneOrNone reads the only row of a query, locked. Where there is none it takes the lock of the question, and asks again: of two
+// that find nothing and would add it, one comes after the other.
+func oneOrNone[T any](tx *Tx, scan func(row) (T, error), query string, args ...any) (T, error) {
+	found, err := one(tx, scan, tx.locked(query), args...)
+	if !missing(err) || tx.alone() {
+		return found, err
+	}
+	if err := tx.lock(fmt.Sprintf("%s%q", query, args), false); err != nil {
+		return found, err
+	}
+	return one(tx, scan, tx.locked(query), args...)
+}
+
+// lockWorker locks the row of a worker. Its own work shares the lock, since each transaction of it asks for the lease; who
+// writes the row has it alone. A lock of the row would let those who share it keep out for ever the one who renews it.
+func (tx *Tx) lockWorker(id perdure.WorkerID, shared bool) error {
+	return tx.lock("worker/"+string(id), shared)
+}
+
+// name scans a row of one id.
+func name[T ~string](r row) (T, error) {
+	var id T
+	err := r.Scan(&id)
+	return id, err
+}

@@ -25,7 +25,11 @@ const (
 
 // Worker returns the row.
 func (tx *Tx) Worker(id perdure.WorkerID) (store.Worker, error) {
-	w, err := one(tx, scanWorker, selectWorker, id)
+	err := tx.lockWorker(id, true)
+	var w store.Worker
+	if err == nil {
+		w, err = one(tx, scanWorker, selectWorker, id)
+	}
 	if err != nil {
 		return store.Worker{}, fmt.Errorf("worker %s: %w", id, err)
 	}
@@ -34,7 +38,7 @@ func (tx *Tx) Worker(id perdure.WorkerID) (store.Worker, error) {
 
 // Workers lists all rows, by id.
 func (tx *Tx) Workers() ([]store.Worker, error) {
-	found, err := list(tx, scanWorker, listWorkers)
+	found, err := list(tx, scanWorker, tx.locked(listWorkers))
 	if err != nil {
 		return nil, fmt.Errorf("list workers: %w", err)
 	}
@@ -43,7 +47,10 @@ func (tx *Tx) Workers() ([]store.Worker, error) {
 
 // PutWorker adds or replaces the row.
 func (tx *Tx) PutWorker(w store.Worker) error {
-	_, err := tx.exec(putWorker, w.ID, bytesOf(w.Host), bytesOf(w.BootID), w.PID, micros(w.StartedAt), micros(w.LeaseUntil))
+	err := tx.lockWorker(w.ID, false)
+	if err == nil {
+		_, err = tx.exec(putWorker, w.ID, bytesOf(w.Host), bytesOf(w.BootID), w.PID, micros(w.StartedAt), micros(w.LeaseUntil))
+	}
 	if err != nil {
 		return fmt.Errorf("put worker %s: %w", w.ID, err)
 	}
@@ -52,6 +59,9 @@ func (tx *Tx) PutWorker(w store.Worker) error {
 
 // BeatWorker moves the lease and stamps the worker's live tasks, in three statements however many they are.
 func (tx *Tx) BeatWorker(id perdure.WorkerID, lease time.Duration) (store.Beat, error) {
+	if err := tx.lockWorker(id, false); err != nil {
+		return store.Beat{}, fmt.Errorf("beat of worker %s: %w", id, err)
+	}
 	now := tx.Now()
 	n, err := tx.exec(extendLease, id, micros(now.Add(lease)))
 	if err == nil && n == 0 {
@@ -77,7 +87,11 @@ func (tx *Tx) BeatWorker(id perdure.WorkerID, lease time.Duration) (store.Beat, 
 
 // RemoveWorker hands the lease back.
 func (tx *Tx) RemoveWorker(id perdure.WorkerID) error {
-	if _, err := tx.exec(deleteWorker, id); err != nil {
+	err := tx.lockWorker(id, false)
+	if err == nil {
+		_, err = tx.exec(deleteWorker, id)
+	}
+	if err != nil {
 		return fmt.Errorf("remove worker %s: %w", id, err)
 	}
 	return nil

@@ -106,6 +106,9 @@ func filledDump(s *subject) store.SessionDump {
 	folder.Path, folder.Content, folder.SizeBytes = "/dir", nil, 0
 	file.Path, file.Directory, file.Content, file.SizeBytes = "/dir/\xff", false, []byte("a\x00\xff"), 3
 	d.Files = []store.File{folder, file}
+	value := filled[store.Value]()
+	value.Session, value.Text = id, "text \x00\xff"
+	d.Values = []store.Value{value}
 	return d
 }
 
@@ -139,6 +142,10 @@ func dumpHasAll(s *subject) {
 	s.same("deliveries", pending, all.Deliveries)
 	s.same("approvals", d.Approvals, all.Approvals)
 	s.same("files", d.Files, all.Files)
+	for i := range all.Values { // they are listed without their texts
+		all.Values[i].Text = s.value(id, all.Values[i].Key).Text
+	}
+	s.same("values", d.Values, all.Values)
 	if len(d.Deliveries) <= len(pending) {
 		s.Errorf("got %d deliveries, none of them claimed", len(d.Deliveries))
 	}
@@ -264,6 +271,9 @@ func restoreDamaged(s *subject) {
 		"a checkpoint of another":  func(d *store.SessionDump) { d.Partials[0].Session = "session_other" },
 		"a file without a folder":  func(d *store.SessionDump) { d.Files = d.Files[1:] },
 		"a file upwards":           func(d *store.SessionDump) { d.Files[1].Path = "/dir/../../x" },
+		"a value of another":       func(d *store.SessionDump) { d.Values[0].Session = "session_other" },
+		"a value twice":            func(d *store.SessionDump) { d.Values = append(d.Values, d.Values[0]) },
+		"a value without a key":    func(d *store.SessionDump) { d.Values[0].Key = "" },
 		"a file of another size":   func(d *store.SessionDump) { d.Files[1].SizeBytes++ },
 	} {
 		d := filledDump(s)

@@ -24,6 +24,14 @@ type everything struct {
 	Approvals  []perdure.Approval
 	Spawns     []store.Spawn
 	Partials   []store.Partial
+	Directory  []shelf
+	Default    store.Model
+	Values     []store.Value
+	Images     []store.Image
+	Blob       bool
+	Secrets    []store.Secret
+	Resources  []store.Resource
+	Leases     []perdure.Lease
 }
 
 // things are what touch writes of each noun: some that are there, which it changes, and new ones.
@@ -40,7 +48,15 @@ type things struct {
 	running               store.Spawn
 	message               perdure.TaskMessage
 	jotted, fresher       perdure.MessageID // checkpoints: one to be dropped, one that is new
+	entry, freshEntry     store.Resource
+	gone                  store.Resource // entry to be removed
+	leased, freshLease    perdure.Lease
+	dropped, pruned       perdure.Lease // to be released; released and to be pruned
+	dirty                 perdure.Lease // being cleaned up
+	due                   string        // provider of a lease that is due
 	events, moreOfTheOld  []perdure.Event
+	kept, freshKept       shelf // of the directory
+	picture, freshPicture store.Image
 	request, freshRequest store.Request
 	requests              []store.Request // these, one that is to be pruned and one that has an answer
 }
@@ -69,14 +85,51 @@ func (s *subject) prepare() things {
 	s.deliver(ended(w.session, "task_old", 1, perdure.TaskFailed), ended(w.session, "task_other", 1, perdure.TaskFailed))
 	s.put(w.session, "/old/file", "old")
 	s.put(w.session, "/old/gone", "old")
+	w.picture, w.freshPicture = s.paint(s.newImage(w.session, "old")), s.blobOf(w.session, "new")
+	s.keep(w.session, "old key", "old")
+	s.keep(w.session, "old gone", "old")
+	s.hush(w.session, "old name", 1, "k1")
+	s.hush(w.session, "old gone", 1, "k1")
 	w.events, w.moreOfTheOld = s.events(2), s.events(2)
+	w.entry, w.freshEntry, w.gone = s.register(s.newResource(w.session)), s.newResource(w.session), s.register(s.newResource(w.session))
+	s.prepareLeases(&w)
 	w.open, w.freshQuestion = s.ask(s.newApproval(w.session)), s.newApproval(w.session)
 	pruned := s.begun()
 	s.later(pruned.At)
 	w.request, w.freshRequest = s.begun(), s.newRequest()
 	w.jotted, w.fresher = s.jot(w.session, mint[perdure.MessageID](s), "old").Message, mint[perdure.MessageID](s)
 	w.requests = []store.Request{pruned, s.end(s.begun(), answer("old")), w.request, w.freshRequest}
+	w.kept, w.freshKept = s.shelve(s.newShelf()), s.newShelf()
 	return w
+}
+
+// touchResources writes with every method of registry and leases.
+func (w things) touchResources(tx store.Tx) error {
+	_, fresh := tx.PutResource(w.freshEntry)
+	_, again := tx.PutResource(w.entry)
+	_, gone := tx.RemoveResource(w.session, w.gone.ID)
+	_, leased := tx.PutLease(w.freshLease, time.Hour)
+	_, refreshed := tx.PutLease(w.leased, time.Minute)
+	_, released := tx.ReleaseLease(w.session, store.KeyOf(w.dropped))
+	_, ended := tx.EndCleanup(store.LeaseEnd{ID: w.dirty.ID, Claim: w.dirty.CleanupAt})
+	_, claimed := tx.ClaimLeases(store.LeaseDue{Provider: w.due})
+	_, pruned := tx.PruneLeases(w.pruned.UpdatedAt.Add(time.Microsecond), 1)
+	return errors.Join(fresh, again, gone, leased, refreshed, released, ended, claimed, pruned)
+}
+
+// prepareLeases adds a lease in each state.
+func (s *subject) prepareLeases(w *things) {
+	s.Helper()
+	w.pruned = s.lease(s.newLease(w.session), time.Hour)
+	s.write(releaseOf(w.pruned))
+	w.pruned = s.storedLease(w.pruned)
+	s.later(w.pruned.UpdatedAt)
+	s.lease(s.newLease(w.session), 0)
+	w.dirty = s.claimLeases(everyClaim)[0]
+	w.leased, w.dropped = s.lease(s.newLease(w.session), time.Hour), s.lease(s.newLease(w.session), time.Hour)
+	due := s.newLease(w.session)
+	due.Provider = "elsewhere"
+	w.due, w.freshLease = s.lease(due, 0).Provider, s.newLease(w.session)
 }
 
 // touch writes with every method of Tx.
@@ -136,7 +189,10 @@ func (w things) touch(tx store.Tx) error {
 		func() error { return tx.BeginRequest(w.freshRequest) },
 		func() error { return tx.EndRequest(w.request.Scope, w.request.Key, answer("new")) },
 		func() error { _, err := tx.PruneRequests(w.request.At, 9); return err },
+		func() error { return w.touchDirectory(tx) },
 		func() error { return tx.DropPartial(w.session, w.jotted) },
+		func() error { return w.touchValues(tx) },
+		func() error { return w.touchResources(tx) },
 		func() error {
 			return tx.PutPartial(store.Partial{Session: w.session, Message: w.fresher, Text: "new"})
 		},
@@ -147,6 +203,33 @@ func (w things) touch(tx store.Tx) error {
 		}
 	}
 	return nil
+}
+
+// touchValues writes with the methods of values, secrets and images.
+func (w things) touchValues(tx store.Tx) error {
+	_, put := tx.PutValue(store.Value{Session: w.session, Key: "old key", Text: "new"})
+	_, gone := tx.RemoveValue(w.session, "old gone")
+	_, pictured := tx.PutImage(w.freshPicture)
+	_, again := tx.ResealSecret(store.Secret{Session: w.session, Name: "old name", Version: 1, Sealed: []byte("again"), KeyID: "k2"}, "k1")
+	sealed := tx.PutSecret(store.Secret{Session: w.session, Name: "new name", Version: 1, Sealed: []byte("new"), KeyID: "k2"})
+	_, removed := tx.RemoveSecret(w.session, "old gone")
+	return errors.Join(put, gone, pictured, again, sealed, removed)
+}
+
+// touchDirectory writes with the methods of the directory.
+func (w things) touchDirectory(tx store.Tx) error {
+	next := w.kept
+	next.Agent.Name, next.Harness.Name, next.Provider.Name, next.Model.Title, next.Connection.Owner = "new", "new", "new", "new", "new"
+	if _, err := next.putIn(tx); err != nil {
+		return err
+	}
+	if _, err := w.freshKept.putIn(tx); err != nil {
+		return err
+	}
+	_, removed := tx.RemoveConnection(w.kept.Connection.User, w.kept.Connection.Provider)
+	_, gone := tx.RemoveModel(w.kept.Model.ID)
+	_, left := tx.RemoveProvider(w.kept.Provider.ID)
+	return errors.Join(removed, gone, left, tx.SetDefaultModel(w.freshKept.Model.ID), tx.SetDefaultProvider(w.freshKept.Provider.ID))
 }
 
 // look reads with every method of Reader.
@@ -162,6 +245,17 @@ func (w things) look(r store.Reader) (found everything, err error) {
 		func() error { found.Workers, err = r.Workers(); return err },
 		func() error { found.Approvals, err = r.Approvals(store.ApprovalFilter{}); return err },
 		func() error { found.Spawns, err = r.Spawns(""); return err },
+		func() error {
+			kept, _, failed := w.kept.lookIn(r)
+			fresh, _, err := w.freshKept.lookIn(r)
+			found.Directory = []shelf{kept, fresh}
+			return errors.Join(failed, err)
+		},
+		func() error { found.Default, _, err = r.DefaultModel(); return err },
+		func() error { found.Values, err = r.Values(w.session); return err },
+		func() error { found.Images, found.Blob, err = w.lookAtImages(r); return err },
+		func() error { found.Secrets, err = r.Secrets(store.SecretFilter{}); return err },
+		func() error { return w.lookBeside(r, &found) },
 		func() error {
 			snapshot, err := r.Snapshot(w.session)
 			found.Snapshots = append(found.Snapshots, snapshot)
@@ -213,6 +307,15 @@ func (w things) look(r store.Reader) (found everything, err error) {
 		}
 	}
 	return found, nil
+}
+
+// lookBeside reads registry and leases.
+func (w things) lookBeside(r store.Reader, found *everything) (err error) {
+	if found.Resources, err = r.Resources(store.ResourceFilter{}); err != nil {
+		return err
+	}
+	found.Leases, err = r.Leases(w.session)
+	return err
 }
 
 // all returns what the store holds of the things.

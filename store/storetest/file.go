@@ -25,6 +25,7 @@ func fileLaws() []law {
 		{"removes_with_all_below", removeFiles},
 		{"empties_the_root", removeRoot},
 		{"keeps_files_of_sessions_apart", filesOfSessions},
+		{"adds_up_what_files_hold", fileBytes},
 		{"gives_out_copies", fileCopies},
 		{"survives_reopening", fileSurvives},
 	}
@@ -318,6 +319,37 @@ func filesOfSessions(s *subject) {
 	s.same("content", string(s.file(other, "/dir").Content), "other")
 	s.rm(other, "/dir")
 	s.same("listed", s.paths(one, "/", true), []string{"/dir/", "/dir/file"})
+}
+
+// The quota of a session is checked in the commit that writes (FI6), so a transaction sees what it wrote itself.
+func fileBytes(s *subject) {
+	session, other := s.session(), s.session()
+	total := func(r store.Reader, want int64) error {
+		got, err := r.FileBytes(session)
+		s.same("bytes", got, want)
+		return err
+	}
+	s.read(func(r store.Reader) error { return total(r, 0) })
+
+	s.put(other, "/a", "of another session")
+	s.put(session, "/a", "12345")
+	s.put(session, "/dir/deep/b", "\x00\xff")
+	s.put(session, "/empty", "")
+	s.write(func(tx store.Tx) error {
+		if err := total(tx, 7); err != nil {
+			return err
+		}
+		if _, err := tx.PutFile(session, store.File{Path: "/a", Content: []byte("123")}); err != nil {
+			return err
+		}
+		return total(tx, 5)
+	})
+	s.read(func(r store.Reader) error { return total(r, 5) })
+
+	s.rm(session, "/dir")
+	s.read(func(r store.Reader) error { return total(r, 3) })
+	s.rm(session, "/")
+	s.read(func(r store.Reader) error { return total(r, 0) })
 }
 
 func fileCopies(s *subject) {

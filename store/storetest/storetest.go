@@ -1,6 +1,6 @@
 // Package storetest holds the laws that every store keeps: one file a noun, each law given a store of its own.
 //
-// It may import the root and store. The one thing to know: a law speaks of the promises in store's comments
+// It may import the root, agent and store. The one thing to know: a law speaks of the promises in store's comments
 // and of nothing else, so that a store which keeps them all can take the place of any other (R31). An adapter
 // needs a test of a few lines:
 //
@@ -41,6 +41,9 @@ type Harness struct {
 	// Reopen closes a store and returns what the next process finds in its place; the adapter cleans that up
 	// as well. nil is for a store that nothing outlives: the laws go on with the same one.
 	Reopen func(t *testing.T, old store.Store) store.Store
+	// Traces returns the places where a session's id still stands, in the words of the adapter: of an SQL store TracesIn,
+	// with all of its tables. Nil breaks the law that nothing is left of a removed session.
+	Traces func(t *testing.T, st store.Store, id perdure.SessionID) []string
 }
 
 // Run checks all laws, each as a test of its own: noun/law.
@@ -97,7 +100,15 @@ func nouns() []noun {
 		{"approval", approvalLaws()},
 		{"spawn", spawnLaws()},
 		{"partial", partialLaws()},
+		{"resource", resourceLaws()},
+		{"lease", leaseLaws()},
+		{"cleanup", cleanupLaws()},
+		{"value", valueLaws()},
+		{"image", imageLaws()},
+		{"secret", secretLaws()},
+		{"directory", directoryLaws()},
 		{"dump", dumpLaws()},
+		{"remove", removeLaws()},
 		{"tx", txLaws()},
 		{"view", viewLaws()},
 		{"watch", watchLaws()},

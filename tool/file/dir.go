@@ -17,9 +17,6 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// maxFileBytes is how large a file may be, read or written (FI6).
-const maxFileBytes = 100 << 20
-
 // runtimeDir is written by the runtime only (FI7).
 const runtimeDir = "/.background"
 
@@ -30,16 +27,22 @@ const tempPrefix = ".perdure-write-"
 // within the folder only, and only regular files are opened. A file without write permission is read-only;
 // the moment of creation is that of the last change, for a host does not tell the other one.
 //
-// Safe for concurrent use. Compare-and-set is atomic among the users of one Dir and its views; other
-// programs that write to the folder are not locked out.
+// Safe for concurrent use. Changes are atomic, compare-and-set too, among all Dirs on the folder, in this process and in
+// others: they lock it. Programs that know nothing of that lock, such as commands in the folder, are not locked out.
 type Dir struct {
 	root    *os.Root
-	escapes error       // what os.Root says of a way out
-	mu      *sync.Mutex // serialises changes; shared with the views
-	runtime bool        // may write below runtimeDir
+	folder  *os.File        // for the lock; shared with the views
+	escapes error           // what os.Root says of a way out
+	mu      *sync.Mutex     // serialises changes; shared with the views
+	runtime bool            // may write below runtimeDir, and past the quota
+	counts  bool            // limits hold for the folder as a whole too
+	limits  tool.FileLimits //
 }
 
-var _ tool.Files = (*Dir)(nil)
+var (
+	_ tool.Files  = (*Dir)(nil)
+	_ tool.Seeder = (*Dir)(nil)
+)
 
 // OpenDir opens a folder of the host, which must exist. The caller closes it.
 func OpenDir(folder string) (*Dir, error) {
@@ -48,6 +51,9 @@ func OpenDir(folder string) (*Dir, error) {
 		return nil, fmt.Errorf("open folder %s: %w", folder, err)
 	}
 	d := &Dir{root: root, mu: &sync.Mutex{}}
+	if d.folder, err = d.openDirectory("/"); err != nil {
+		return nil, errors.Join(fmt.Errorf("open folder %s: %w", folder, err), root.Close())
+	}
 	var out *fs.PathError
 	if _, err := root.Lstat(".."); errors.As(err, &out) {
 		d.escapes = out.Err
@@ -56,7 +62,29 @@ func OpenDir(folder string) (*Dir, error) {
 }
 
 // Close lets the folder go. Its views are closed with it.
-func (d *Dir) Close() error { return d.root.Close() }
+func (d *Dir) Close() error { return errors.Join(d.folder.Close(), d.root.Close()) }
+
+// Limit returns a view of the folder that holds to these limits, of each file and of the folder as a whole. A Dir
+// without them keeps the limit of a file only: a workspace is its owner's, who had it before the session and may have
+// more in it. Each write then looks through the folder.
+func (d *Dir) Limit(l tool.FileLimits) *Dir {
+	view := *d
+	view.limits, view.counts = l, true
+	return &view
+}
+
+// lock takes the folder for a change. Whoever has it calls unlock.
+func (d *Dir) lock(ctx context.Context) (unlock func(), err error) {
+	d.mu.Lock()
+	if err := lockFolder(ctx, d.folder); err != nil {
+		d.mu.Unlock()
+		return nil, err
+	}
+	return func() {
+		unlockFolder(d.folder)
+		d.mu.Unlock()
+	}, nil
+}
 
 // Runtime returns a view of the folder that may also write below /.background, where the model may only read
 // (FI7). It is for the runtime.
@@ -76,8 +104,11 @@ func (d *Dir) Stat(ctx context.Context, name string) (tool.FileStat, error) {
 	if err != nil {
 		return tool.FileStat{}, d.explain(err, name)
 	}
-	if !found.IsDir() && !found.Mode().IsRegular() {
+	switch {
+	case !found.IsDir() && !found.Mode().IsRegular():
 		return tool.FileStat{}, irregular(name)
+	case d.misspelled(name, found):
+		return tool.FileStat{}, notFound(name)
 	}
 	return describe(name, found), nil
 }
@@ -110,15 +141,18 @@ func (d *Dir) read(name string) (tool.File, error) {
 		return tool.File{}, isDirectory(name)
 	case !found.Mode().IsRegular():
 		return tool.File{}, irregular(name)
-	case found.Size() > maxFileBytes:
-		return tool.File{}, tooLarge(name, found.Size())
+	case d.misspelled(name, found):
+		return tool.File{}, notFound(name)
 	}
-	content, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
-	switch {
-	case err != nil:
+	if err := d.limits.CheckFile(name, found.Size()); err != nil {
+		return tool.File{}, err
+	}
+	content, err := io.ReadAll(io.LimitReader(f, d.limits.OneFile()+1))
+	if err != nil {
 		return tool.File{}, d.explain(err, name)
-	case len(content) > maxFileBytes:
-		return tool.File{}, tooLarge(name, int64(len(content)))
+	}
+	if err := d.limits.CheckFile(name, int64(len(content))); err != nil { // it grew
+		return tool.File{}, err
 	}
 	stat := describe(name, found)
 	stat.SizeBytes = int64(len(content))
@@ -126,11 +160,15 @@ func (d *Dir) read(name string) (tool.File, error) {
 }
 
 // List returns what stands in a directory, sorted by name; with deep, all below it, sorted by path. What is
-// neither file nor directory, or lies outside, is left out; directories behind links are not entered.
+// neither file nor directory, lies outside, or has a name that is no path (FI1), is left out; directories behind links
+// are not entered.
 func (d *Dir) List(ctx context.Context, name string, deep bool) ([]tool.FileStat, error) {
 	name, err := d.readable(ctx, name)
 	if err != nil {
 		return nil, err
+	}
+	if found, err := d.root.Stat(local(name)); err == nil && d.misspelled(name, found) {
+		return nil, noDirectory(name)
 	}
 	stats, err := d.list(ctx, name, deep)
 	if err != nil {
@@ -151,6 +189,9 @@ func (d *Dir) list(ctx context.Context, name string, deep bool) ([]tool.FileStat
 	var stats []tool.FileStat
 	for _, entry := range entries {
 		below := path.Join(name, entry.Name())
+		if clean, err := tool.CleanPath(below); err != nil || clean != below {
+			continue
+		}
 		found, err := d.root.Stat(local(below))
 		if err != nil || !found.IsDir() && !found.Mode().IsRegular() {
 			continue
@@ -169,19 +210,20 @@ func (d *Dir) list(ctx context.Context, name string, deep bool) ([]tool.FileStat
 
 // entries reads a directory, without what is being written.
 func (d *Dir) entries(name string) ([]fs.DirEntry, error) {
-	f, err := d.root.OpenFile(local(name), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	f, err := d.openDirectory(name)
 	if err != nil {
 		return nil, d.explainDirectory(err, name)
 	}
 	defer f.Close()
-	if found, err := f.Stat(); err != nil || !found.IsDir() {
-		return nil, noDirectory(name)
-	}
 	entries, err := f.ReadDir(-1)
 	if err != nil {
 		return nil, d.explainDirectory(err, name)
 	}
 	return slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return strings.HasPrefix(e.Name(), tempPrefix) }), nil
+}
+
+func (d *Dir) openDirectory(name string) (*os.File, error) {
+	return d.root.OpenFile(local(name), openDirectory, 0)
 }
 
 // readable normalises a path for reading.

@@ -23,3 +23,8 @@ func TestDir(t *testing.T) {
 	t.Parallel()
 	tooltest.Files(t, func(t *testing.T) tool.Files { return openDir(t, t.TempDir()) })
 }
+
+func TestDirQuotas(t *testing.T) {
+	t.Parallel()
+	tooltest.FileQuotas(t, func(t *testing.T, l tool.FileLimits) tool.Files { return openDir(t, t.TempDir()).Limit(l) })
+}

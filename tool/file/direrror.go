@@ -26,13 +26,16 @@ func notEmpty(name string) error {
 func changed(name string) error {
 	return failed(perdure.Conflict, "File changed since it was read: "+name+". Read it again.")
 }
-func tooLarge(name string, size int64) error {
-	return failed(perdure.Limit, fmt.Sprintf("File too large: %s has %d bytes, the limit is %d.", name, size, maxFileBytes))
-}
 func isRoot() error               { return invalid("The root directory cannot be deleted.") }
 func irregular(name string) error { return invalid("Not a regular file: " + name) }
 func isLink(name string) error {
 	return invalid("Is a link: " + name + ". Write to the file that it leads to.")
+}
+func otherSpelling(name string) error {
+	return failed(perdure.Conflict, "Something there has the same name in another spelling: "+name+". List the directory.")
+}
+func meanwhile(name string) error {
+	return failed(perdure.Conflict, "Changed by another program meanwhile: "+name+". Try again.")
 }
 func leadsOutside(name string) error { return invalid("Leads outside of the session's files: " + name) }
 
@@ -60,6 +63,8 @@ func (d *Dir) explain(err error, name string) error {
 		return invalid("Links lead in a circle: " + name)
 	case errors.Is(err, syscall.ENAMETOOLONG):
 		return invalid("Invalid path " + name + ": a name in it is too long")
+	case errors.Is(err, syscall.EISDIR) || errors.Is(err, fs.ErrExist) || errors.Is(err, syscall.ENOTEMPTY):
+		return meanwhile(name)
 	case errors.Is(err, syscall.ENXIO): // a FIFO or socket without anybody at its other end
 		return irregular(name)
 	case errors.Is(err, fs.ErrPermission):

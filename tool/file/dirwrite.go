@@ -22,11 +22,14 @@ func (d *Dir) Write(ctx context.Context, w tool.FileWrite) (created bool, err er
 	if err != nil {
 		return false, err
 	}
-	if len(w.Content) > maxFileBytes {
-		return false, tooLarge(name, int64(len(w.Content)))
+	if err := d.limits.CheckFile(name, int64(len(w.Content))); err != nil {
+		return false, err
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	unlock, err := d.lock(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer unlock()
 	old, err := d.replaceable(name)
 	if err != nil {
 		return false, err
@@ -38,10 +41,75 @@ func (d *Dir) Write(ctx context.Context, w tool.FileWrite) (created bool, err er
 	if old != nil {
 		mode = old.Mode().Perm()
 	}
-	if err := d.makeParents(name); err != nil {
-		return false, err
+	return old == nil, d.put(ctx, name, w.Content, old, mode)
+}
+
+// put writes content in the place of old, which may be nil, if there is room for it.
+func (d *Dir) put(ctx context.Context, name string, content []byte, old fs.FileInfo, mode fs.FileMode) error {
+	grown := int64(len(content))
+	if old != nil {
+		grown -= old.Size()
 	}
-	return old == nil, d.replace(name, w.Content, mode)
+	if err := d.room(ctx, name, grown); err != nil {
+		return err
+	}
+	if err := d.makeDirectories(path.Dir(name)); err != nil {
+		return d.explainPlace(err, name, path.Dir(name))
+	}
+	return d.replace(name, content, mode)
+}
+
+// room refuses a write by which the folder would grow past its quota (FI6). It looks at all that stands there, since
+// others write there too.
+func (d *Dir) room(ctx context.Context, name string, grown int64) error {
+	if !d.counts || d.runtime || grown <= 0 {
+		return nil
+	}
+	var used int64
+	_, err := d.walk(ctx, "/", func(_ string, found fs.FileInfo) error {
+		if found.Mode().IsRegular() {
+			used += found.Size()
+		}
+		return nil
+	})
+	if err != nil {
+		return d.explain(err, name)
+	}
+	return d.limits.CheckSession(name, used, grown)
+}
+
+// Seed writes an initial file, read-only or not, in place of whatever file was there (FI5). It is for the host, and not
+// bound by the model's rules. A read-only file has no write permission: tools refuse to change it, and so does the host,
+// but a command in the same folder may put another file in its place. Seeding again puts it back.
+func (d *Dir) Seed(ctx context.Context, f tool.InitialFile) error {
+	name, err := d.readable(ctx, f.Path)
+	if err != nil {
+		return err
+	}
+	content, err := tool.DecodeContent(f.Content, f.Encoding)
+	if err != nil {
+		return err
+	}
+	if err := d.limits.CheckFile(name, int64(len(content))); err != nil {
+		return err
+	}
+	unlock, err := d.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	old, err := d.root.Lstat(local(name))
+	switch {
+	case err != nil:
+		old = nil // nothing is there, or what is in the way is told below
+	case old.IsDir():
+		return isDirectory(name)
+	}
+	mode := fs.FileMode(0o644)
+	if f.IsReadOnly {
+		mode = 0o444
+	}
+	return d.put(ctx, name, content, old, mode)
 }
 
 // replaceable returns what a write would replace; nil is nothing.
@@ -52,6 +120,8 @@ func (d *Dir) replaceable(name string) (fs.FileInfo, error) {
 		return nil, nil
 	case err != nil:
 		return nil, d.explainPlace(err, name, path.Dir(name))
+	case d.misspelled(name, old):
+		return nil, otherSpelling(name)
 	case old.IsDir():
 		return nil, isDirectory(name)
 	case old.Mode()&fs.ModeSymlink != 0:
@@ -72,9 +142,27 @@ func (d *Dir) holds(name string, old fs.FileInfo, want []byte) bool {
 	return err == nil && bytes.Equal(f.Content, want)
 }
 
-func (d *Dir) makeParents(name string) error {
-	if err := d.root.MkdirAll(local(path.Dir(name)), 0o755); err != nil {
-		return d.explainPlace(err, name, path.Dir(name))
+// makeDirectories makes a directory and its parents, which then survive a power cut.
+func (d *Dir) makeDirectories(dir string) error {
+	there := dir // the nearest that is
+	var found fs.FileInfo
+	for {
+		var err error
+		if found, err = d.root.Lstat(local(there)); !errors.Is(err, fs.ErrNotExist) || there == "/" {
+			break
+		}
+		there = path.Dir(there)
+	}
+	if found != nil && d.misspelled(there, found) {
+		return otherSpelling(there)
+	}
+	if err := d.root.MkdirAll(local(dir), 0o755); err != nil {
+		return err
+	}
+	for made := dir; made != there; made = path.Dir(made) {
+		if err := d.syncDirectory(path.Dir(made)); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -112,99 +200,12 @@ func (d *Dir) replace(name string, content []byte, mode fs.FileMode) (err error)
 
 // syncDirectory makes a rename survive a power cut.
 func (d *Dir) syncDirectory(name string) error {
-	f, err := d.root.Open(local(name))
+	f, err := d.openDirectory(name)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
 	return f.Sync()
-}
-
-// Seed writes a read-only file (FI5), in place of whatever file was there. It is for the host, and not bound
-// by the model's rules.
-func (d *Dir) Seed(ctx context.Context, name string, content []byte) error {
-	name, err := d.readable(ctx, name)
-	if err != nil {
-		return err
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if err := d.makeParents(name); err != nil {
-		return err
-	}
-	return d.replace(name, content, 0o444)
-}
-
-// Remove deletes a file or directory and says whether it was there. A link is removed itself, not what it
-// leads to.
-func (d *Dir) Remove(ctx context.Context, name string, recursive bool) (bool, error) {
-	name, err := d.writable(ctx, name)
-	if err != nil {
-		return false, err
-	}
-	if name == "/" {
-		return false, isRoot()
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	found, err := d.root.Lstat(local(name))
-	switch {
-	case err != nil && isNothing(err):
-		return false, nil
-	case err != nil:
-		return false, d.explain(err, name)
-	case readOnly(found):
-		return false, isReadOnly(name)
-	case found.IsDir():
-		err = d.removeDirectory(ctx, name, recursive)
-	default:
-		err = d.root.Remove(local(name))
-	}
-	if err != nil {
-		return false, d.explain(err, name)
-	}
-	return true, nil
-}
-
-func (d *Dir) removeDirectory(ctx context.Context, name string, recursive bool) error {
-	entries, err := d.entries(name)
-	if err != nil {
-		return err
-	}
-	if len(entries) > 0 && !recursive {
-		return notEmpty(name)
-	}
-	if err := d.refuseReadOnly(ctx, name); err != nil {
-		return err
-	}
-	return d.root.RemoveAll(local(name)) // with what a crash left of a write
-}
-
-// refuseReadOnly finds a read-only file below a directory: such a file keeps its directories.
-func (d *Dir) refuseReadOnly(ctx context.Context, name string) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	entries, err := d.entries(name)
-	if err != nil {
-		return err
-	}
-	for _, entry := range entries {
-		below := path.Join(name, entry.Name())
-		found, err := d.root.Lstat(local(below))
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-		case err != nil:
-			return err
-		case readOnly(found):
-			return isReadOnly(below)
-		case found.IsDir():
-			if err := d.refuseReadOnly(ctx, below); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 // MakeDirectory makes a directory and its parents; one that exists is returned.
@@ -213,9 +214,12 @@ func (d *Dir) MakeDirectory(ctx context.Context, name string) (tool.FileStat, er
 	if err != nil {
 		return tool.FileStat{}, err
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if err := d.root.MkdirAll(local(name), 0o755); err != nil {
+	unlock, err := d.lock(ctx)
+	if err != nil {
+		return tool.FileStat{}, err
+	}
+	defer unlock()
+	if err := d.makeDirectories(name); err != nil {
 		return tool.FileStat{}, d.explainPlace(err, name, name)
 	}
 	found, err := d.root.Stat(local(name))
@@ -237,7 +241,7 @@ func (d *Dir) writable(ctx context.Context, name string) (string, error) {
 	if !d.runtime && d.ofRuntime(name) {
 		return "", isReadOnly(name)
 	}
-	if strings.HasPrefix(path.Base(name), tempPrefix) {
+	if strings.Contains(name, "/"+tempPrefix) {
 		return "", invalid(fmt.Sprintf("Invalid path %s: names that begin with %s are taken", name, tempPrefix))
 	}
 	return name, nil

@@ -16,13 +16,15 @@ import (
 // workbench is the set over a fresh folder.
 type workbench struct {
 	t     *testing.T
-	dir   *file.Dir
+	files tool.Files
+	dir   *file.Dir // the files, where they are a folder
 	tools *tool.Registry
 }
 
 func newWorkbench(t *testing.T, contents map[string]string) *workbench {
 	t.Helper()
 	w := &workbench{t: t, dir: openDir(t, t.TempDir()), tools: tool.NewRegistry(file.Tools()...)}
+	w.files = w.dir
 	if err := w.tools.Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +39,7 @@ func newWorkbench(t *testing.T, contents map[string]string) *workbench {
 // call checks and runs a call and returns the JSON that a model reads.
 func (w *workbench) call(name, args string) string {
 	w.t.Helper()
-	return w.callWith(tool.Env{Files: w.dir}, name, args)
+	return w.callWith(tool.Env{Files: w.files}, name, args)
 }
 
 func (w *workbench) callWith(env tool.Env, name, args string) string {
@@ -97,7 +99,7 @@ func TestReadFile(t *testing.T) {
 func TestWriteFile(t *testing.T) {
 	t.Parallel()
 	w := newWorkbench(t, map[string]string{"/d/x": "1"})
-	if err := w.dir.Seed(t.Context(), "/fixed", []byte("as it is")); err != nil {
+	if err := w.dir.Seed(t.Context(), tool.InitialFile{Path: "/fixed", Content: "as it is", IsReadOnly: true}); err != nil {
 		t.Fatal(err)
 	}
 

@@ -148,7 +148,7 @@ func (s *search) file(ctx context.Context, store tool.Files, stat tool.FileStat)
 		return
 	}
 	s.scanned += int64(len(f.Content))
-	if !isText(f.Content) {
+	if _, encoding := tool.EncodeContent(f.Content); encoding != tool.EncodingText {
 		s.skip(stat.Path, "not text")
 		return
 	}

@@ -49,8 +49,8 @@ func readFile(ctx context.Context, in readFileIn, env tool.Env) (readFileOut, er
 		return readFileOut{}, err
 	}
 	out := readFileOut{Path: f.Path, SizeBytes: int64(len(f.Content))}
-	out.Content, out.Encoding = encoded(f.Content)
-	if out.Encoding == encodingText {
+	out.Content, out.Encoding = tool.EncodeContent(f.Content)
+	if out.Encoding == tool.EncodingText {
 		out.page(max(in.Offset, 1), max(in.Limit, 1))
 	}
 	return out, nil

@@ -3,7 +3,6 @@ package file
 import (
 	"context"
 	_ "embed" // the text that the model reads
-	"encoding/base64"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/tool"
@@ -45,12 +44,9 @@ func writeFile(ctx context.Context, in writeFileIn, env tool.Env) (writeFileOut,
 	if err != nil {
 		return writeFileOut{}, err
 	}
-	content := []byte(in.Content)
-	if in.Encoding == encodingBase64 {
-		content, err = base64.StdEncoding.DecodeString(in.Content)
-		if err != nil {
-			return writeFileOut{}, tool.Errorf("The content is not base64. Write it as base64, or set encoding to text.")
-		}
+	content, err := tool.DecodeContent(in.Content, in.Encoding)
+	if err != nil {
+		return writeFileOut{}, err
 	}
 	created, err := store.Write(ctx, tool.FileWrite{Path: path, Content: content})
 	return writeFileOut{Path: path, SizeBytes: len(content), Created: created}, err

@@ -14,20 +14,14 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// Seeder is a tool.Files whose host can write read-only files into it (FI5).
-type Seeder interface {
-	// Seed writes a read-only file.
-	Seed(ctx context.Context, name string, content []byte) error
-}
-
 // RuntimeWriter is a tool.Files with a view that may also write below /.background (FI7).
 type RuntimeWriter interface {
 	// Runtime returns that view.
 	Runtime() tool.Files
 }
 
-// Files checks the laws of session files, FI1 to FI5 and FI7. open returns files that are empty. The laws of
-// read-only files and of the runtime's directory want a [Seeder] and a [RuntimeWriter], and fail
+// Files checks the laws of session files, FI1 to FI5 and FI7; [FileQuotas] checks FI6. open returns files that are empty. The laws of
+// read-only files and of the runtime's directory want a [tool.Seeder] and a [RuntimeWriter], and fail
 // without.
 func Files(t *testing.T, open func(t *testing.T) tool.Files) {
 	for _, law := range []struct {
@@ -36,7 +30,8 @@ func Files(t *testing.T, open func(t *testing.T) tool.Files) {
 	}{
 		{"FI1 refuses what is no path", refusesBadPaths},
 		{"FI1 normalises once", normalisesPaths},
-		{"FI1 keeps case", keepsCase},
+		{"FI1 keeps case and folds nothing", keepsCase},
+		{"FI1 takes the longest and the deepest path", takesLongPaths},
 		{"FI2 reads what was written", readsWhatWasWritten},
 		{"FI2 makes missing parents", makesParents},
 		{"FI2 replaces atomically", replacesAtomically},
@@ -44,12 +39,16 @@ func Files(t *testing.T, open func(t *testing.T) tool.Files) {
 		{"FI2 refuses a file in a directory's place", refusesFileAsDirectory},
 		{"FI2 refuses a directory in a file's place", refusesDirectoryAsFile},
 		{"FI3 compares and sets", comparesAndSets},
+		{"FI3 compares the encoding with the content", comparesEncodings},
 		{"FI3 one of many setters wins", oneSetterWins},
 		{"FI4 tells missing from empty", tellsMissingFromEmpty},
 		{"FI4 lists by name and by path", listsSorted},
 		{"FI4 says whether it removed", saysWhetherItRemoved},
 		{"FI4 keeps a full directory and the root", keepsFullDirectories},
 		{"FI5 keeps read-only files", keepsReadOnlyFiles},
+		{"FI5 seeds what the model may change", seedsWritableFiles},
+		{"FI5 seeds again", seedsAgain},
+		{"FI5 refuses seeds that are none", refusesBadSeeds},
 		{"FI7 keeps the runtime's directory", keepsRuntimeDirectory},
 		{"ends with its context", endsWithContext},
 	} {
@@ -118,11 +117,31 @@ func normalisesPaths(t *testing.T, f tool.Files) {
 }
 
 func keepsCase(t *testing.T, f tool.Files) {
-	put(t, f, "/a", "small")
-	put(t, f, "/A", "large")
+	names := []string{"/a", "/A", "/\u00e9", "/e\u0301", "/\u00df", "/ss", "/SS", "/\ufb01", "/fi", "/\u212a", "/k", "/K", "/\u0131", "/i", "/I", "/d/x", "/D/x", "/D/X"}
+	for _, name := range names {
+		put(t, f, name, "of "+name)
+	}
 
-	wantContent(t, f, "/a", "small")
-	wantContent(t, f, "/A", "large")
+	for _, name := range names {
+		wantContent(t, f, name, "of "+name)
+	}
+	if stats, err := f.List(t.Context(), "/", true); len(stats) != len(names)+2 || err != nil {
+		t.Errorf("%d stand there, %v", len(stats), err)
+	}
+}
+
+func takesLongPaths(t *testing.T, f tool.Files) {
+	for _, name := range []string{strings.Repeat("/"+strings.Repeat("n", 255), 16), strings.Repeat("/d", 64)} {
+		put(t, f, name, "far below")
+
+		wantContent(t, f, name, "far below")
+		if stats, err := f.List(t.Context(), "/", true); err != nil || stats[len(stats)-1].Path != name {
+			t.Errorf("it is not listed: %d, %v", len(stats), err)
+		}
+		if removed, err := f.Remove(t.Context(), name[:strings.Index(name[1:], "/")+1], true); !removed || err != nil {
+			t.Errorf("removed %v, %v", removed, err)
+		}
+	}
 }
 
 func readsWhatWasWritten(t *testing.T, f tool.Files) {
@@ -203,12 +222,15 @@ func refusesFileAsDirectory(t *testing.T, f tool.Files) {
 
 	_, makeErr := f.MakeDirectory(ctx, "/f")
 	_, writeErr := f.Write(ctx, tool.FileWrite{Path: "/f/child", Content: []byte("2")})
+	_, deepErr := f.Write(ctx, tool.FileWrite{Path: "/f/a/b", Content: []byte("2")})
+	_, makeDeepErr := f.MakeDirectory(ctx, "/f/a/b")
 	_, listErr := f.List(ctx, "/f", false)
 	_, readErr := f.Read(ctx, "/f/child")
 	removed, removeErr := f.Remove(ctx, "/f/child", false)
 
-	wantError(t, makeErr, perdure.Conflict, "path exists but is not a directory: /f")
-	wantError(t, writeErr, perdure.Conflict, "path exists but is not a directory: /f")
+	for _, err := range []error{makeErr, writeErr, deepErr, makeDeepErr} {
+		wantError(t, err, perdure.Conflict, "path exists but is not a directory: /f")
+	}
 	wantError(t, listErr, perdure.NotFound, "Directory not found: /f")
 	wantError(t, readErr, perdure.NotFound, "File not found: /f/child")
 	if removed || removeErr != nil {
@@ -261,6 +283,26 @@ func comparesAndSets(t *testing.T, f tool.Files) {
 	if _, err := f.Stat(t.Context(), "/missing"); !errors.Is(err, perdure.NotFound) {
 		t.Errorf("a failed write left a parent: %v", err)
 	}
+}
+
+// The text of some bytes in base64 is not these bytes.
+func comparesEncodings(t *testing.T, f tool.Files) {
+	content := []byte("\x00\xff")
+	text, encoding := tool.EncodeContent(content)
+	if encoding != tool.EncodingBase64 {
+		t.Fatalf("%q is %s", content, encoding)
+	}
+	put(t, f, "/bytes", string(content))
+	put(t, f, "/text", text)
+	asText := []byte(text)
+
+	_, bytesErr := f.Write(t.Context(), tool.FileWrite{Path: "/bytes", Content: []byte("new"), If: &asText})
+	_, textErr := f.Write(t.Context(), tool.FileWrite{Path: "/text", Content: []byte("new"), If: &content})
+
+	wantError(t, bytesErr, perdure.Conflict, "File changed since it was read: /bytes. Read it again.")
+	wantError(t, textErr, perdure.Conflict, "File changed since it was read: /text. Read it again.")
+	wantContent(t, f, "/bytes", string(content))
+	wantContent(t, f, "/text", text)
 }
 
 func oneSetterWins(t *testing.T, f tool.Files) {
@@ -394,32 +436,6 @@ func keepsFullDirectories(t *testing.T, f tool.Files) {
 	if _, err := f.Stat(ctx, "/d"); !errors.Is(err, perdure.NotFound) {
 		t.Errorf("got %v", err)
 	}
-}
-
-func keepsReadOnlyFiles(t *testing.T, f tool.Files) {
-	seeder, ok := f.(Seeder)
-	if !ok {
-		t.Fatal("FI5: these files are no Seeder: give the suite one that is")
-	}
-	ctx := t.Context()
-	if err := seeder.Seed(ctx, "/d/fixed", []byte("as it is")); err != nil {
-		t.Fatal(err)
-	}
-	same := []byte("as it is")
-
-	_, writeErr := f.Write(ctx, tool.FileWrite{Path: "/d/fixed", Content: []byte("other")})
-	_, setErr := f.Write(ctx, tool.FileWrite{Path: "/d/fixed", Content: []byte("other"), If: &same})
-	_, removeErr := f.Remove(ctx, "/d/fixed", true)
-	_, parentErr := f.Remove(ctx, "/d", true)
-	stat, err := f.Stat(ctx, "/d/fixed")
-
-	for _, err := range []error{writeErr, setErr, removeErr, parentErr} {
-		wantError(t, err, perdure.Conflict, "File is read-only: /d/fixed")
-	}
-	if err != nil || !stat.IsReadOnly {
-		t.Errorf("got %+v, %v", stat, err)
-	}
-	wantContent(t, f, "/d/fixed", "as it is")
 }
 
 func keepsRuntimeDirectory(t *testing.T, f tool.Files) {

@@ -1,0 +1,499 @@
+package local_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine/local"
+	"github.com/perdure/perdure/internal/sessionport"
+	"github.com/perdure/perdure/model/scripted"
+	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/store/memory"
+	"github.com/perdure/perdure/store/sqlite"
+	"github.com/perdure/perdure/tool"
+	"github.com/perdure/perdure/tool/background"
+)
+
+// yard is a store whose clock a test turns, with what runs over it. The engine itself looks for expired leases all the time.
+type yard struct {
+	*testing.T
+	store.Store
+	id perdure.SessionID
+
+	mu  sync.Mutex
+	now time.Time // guarded by mu
+}
+
+func (y *yard) clock() time.Time {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	return y.now
+}
+
+// pass turns the store's clock, by which leases are measured.
+func (y *yard) pass(d time.Duration) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	y.now = y.now.Add(d)
+}
+
+// eachYard runs a law over every store.
+func eachYard(t *testing.T, law func(*yard)) {
+	t.Helper()
+	for _, name := range []string{"memory", "sqlite"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			y := &yard{T: t, now: time.Now().UTC().Truncate(time.Second)} // deadlines are measured by both clocks
+			if name == "memory" {
+				y.Store = memory.New(memory.Config{Now: y.clock})
+			} else {
+				s, err := sqlite.Open(t.Context(), sqlite.Config{Dir: t.TempDir(), Now: y.clock})
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { _ = s.Close() })
+				y.Store = s
+			}
+			law(y)
+		})
+	}
+}
+
+// engine runs an engine over the yard, with a session if there is none yet, until the returned function ends it.
+func (y *yard) engine(cfg local.Config, script string, tools ...tool.Tool) (*local.Engine, func()) {
+	y.Helper()
+	m, err := scripted.Parse("law", []byte(script))
+	if err != nil {
+		y.Fatal(err)
+	}
+	cfg.Store, cfg.Model, cfg.Drain = y.Store, m, -1
+	cfg.Tools = tool.NewRegistry(append(tools, background.Tools(background.Config{})...)...)
+	if cfg.CleanupScan == 0 {
+		cfg.CleanupScan = time.Millisecond
+	}
+	eng, err := local.Open(y.Context(), cfg)
+	if err != nil {
+		y.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.WithoutCancel(y.Context()))
+	var group sync.WaitGroup
+	group.Go(func() {
+		if err := eng.Run(ctx); err != nil {
+			y.Errorf("Run: %v", err)
+		}
+	})
+	end := sync.OnceFunc(func() { stop(); group.Wait() })
+	y.Cleanup(end)
+	if y.id == "" {
+		s, err := eng.NewSession(y.Context(), perdure.Agent{})
+		if err != nil {
+			y.Fatal(err)
+		}
+		y.id = s.ID
+	}
+	return eng, end
+}
+
+const keepsStill = `steps: [{text: done, repeat: true}]`
+
+// lease leases a box for an hour.
+func (y *yard) lease(owner string) perdure.Lease {
+	y.Helper()
+	l, err := sessionport.New(sessionport.Config{Store: y.Store})(y.id, tool.Call{}).Leases.Lease(y.Context(),
+		tool.LeaseOrder{Provider: "cloud", Type: "box", ExternalID: "i-1", For: time.Hour, Owner: owner})
+	if err != nil {
+		y.Fatal(err)
+	}
+	return l
+}
+
+// boxLease is the lease as it stands.
+func (y *yard) boxLease() (l perdure.Lease) {
+	y.Helper()
+	err := y.View(y.Context(), func(r store.Reader) (err error) {
+		l, err = r.Lease(store.LeaseKey{Provider: "cloud", Type: "box", ExternalID: "i-1"})
+		return err
+	})
+	if err != nil {
+		y.Fatal(err)
+	}
+	return l
+}
+
+// ended waits until nobody cleans the box up, and returns its lease.
+func (y *yard) ended() perdure.Lease {
+	y.Helper()
+	late := time.After(30 * time.Second)
+	for look := time.NewTicker(time.Millisecond); ; <-look.C {
+		if l := y.boxLease(); l.Status != perdure.LeaseCleaning {
+			look.Stop()
+			return l
+		}
+		select {
+		case <-late:
+			y.Fatal("the clean-up did not end")
+		default:
+		}
+	}
+}
+
+// await follows the session's journal until a fact passes, and returns it.
+func (y *yard) await(passes func(perdure.Fact) bool) (found perdure.Fact) {
+	y.Helper()
+	ctx, stop := context.WithTimeout(y.Context(), 30*time.Second)
+	defer stop()
+	enough := errors.New("enough")
+	err := y.Watch(ctx, y.id, 0, func(f store.Frame) error {
+		if f.Event != nil && passes(f.Event.Fact) {
+			found = f.Event.Fact
+			return enough
+		}
+		return nil
+	})
+	if !errors.Is(err, enough) {
+		y.Fatalf("it never came: %v", err)
+	}
+	return found
+}
+
+func released(f perdure.Fact) bool {
+	u, ok := f.(perdure.ResourceUpdated)
+	return ok && u.Entry.Status == perdure.ResourceReleased
+}
+
+// cleaner is a cleaner that tells each of its calls, and answers as it is told.
+type cleaner struct {
+	calls   chan perdure.Lease
+	answers chan func(context.Context, perdure.Lease, func(context.Context) (string, error)) error
+}
+
+func newCleaner() *cleaner {
+	return &cleaner{calls: make(chan perdure.Lease), answers: make(chan func(context.Context, perdure.Lease, func(context.Context) (string, error)) error)}
+}
+
+func (c *cleaner) Clean(ctx context.Context, l perdure.Lease, token func(context.Context) (string, error)) error {
+	select {
+	case c.calls <- l:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	select {
+	case answer := <-c.answers:
+		return answer(ctx, l, token)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// called waits for a call.
+func (c *cleaner) called(t *testing.T) perdure.Lease {
+	t.Helper()
+	select {
+	case l := <-c.calls:
+		return l
+	case <-time.After(30 * time.Second):
+		t.Fatal("nobody was asked to clean up")
+		return perdure.Lease{}
+	}
+}
+
+// answer makes the call that was told answer so.
+func (c *cleaner) answer(do func(context.Context, perdure.Lease, func(context.Context) (string, error)) error) {
+	c.answers <- do
+}
+
+func gone(context.Context, perdure.Lease, func(context.Context) (string, error)) error { return nil }
+
+// asksToken is a clean-up that needs the owner's token, and says it in its error.
+func asksToken(ctx context.Context, _ perdure.Lease, token func(context.Context) (string, error)) error {
+	found, err := token(ctx)
+	if err != nil {
+		return err
+	}
+	return errors.New("the cloud refused token " + found)
+}
+
+// connections knows the token of ada only.
+func connections(_ context.Context, owner, provider string) (string, error) {
+	if owner == "ada" {
+		return "tok_" + owner + "_at_" + provider + "_2718281828", nil
+	}
+	return "", nil
+}
+
+// TestCleanupOwnerToken: a clean-up acts with the connection of whoever made the resource, also when another one leased it
+// last, and never with another member's (RS7).
+func TestCleanupOwnerToken(t *testing.T) {
+	t.Parallel()
+	eachYard(t, func(y *yard) {
+		c := newCleaner()
+		y.engine(local.Config{Cleanup: local.Cleanup{Cleaners: map[string]tool.LeaseCleaner{"cloud": c}, ConnectionOf: connections}}, keepsStill)
+		y.lease("ada")
+		y.lease("bob")
+		y.pass(time.Hour)
+
+		got := c.called(y.T)
+		var token string
+		c.answer(func(ctx context.Context, _ perdure.Lease, of func(context.Context) (string, error)) (err error) {
+			token, err = of(ctx)
+			return err
+		})
+		y.await(released)
+
+		if got.Owner != "ada" || token != "tok_ada_at_cloud_2718281828" || got.Attempts != 1 || got.CleanupAt.IsZero() {
+			y.Errorf("got token %q for %+v", token, got)
+		}
+		if l := y.boxLease(); l.Status != perdure.LeaseReleased || l.LastError != "" {
+			y.Errorf("got %+v", l)
+		}
+		y.await(func(f perdure.Fact) bool { _, ok := f.(perdure.LeaseExpired); return ok })
+	})
+}
+
+// TestCleanupWithoutAToken: nobody's connection stands in for one that is missing (RS7).
+func TestCleanupWithoutAToken(t *testing.T) {
+	t.Parallel()
+	eachYard(t, func(y *yard) {
+		c := newCleaner()
+		y.engine(local.Config{Cleanup: local.Cleanup{Cleaners: map[string]tool.LeaseCleaner{"cloud": c}, ConnectionOf: connections}}, keepsStill)
+		for _, owner := range []string{"bob", ""} {
+			y.lease(owner)
+			y.pass(time.Hour)
+			c.called(y.T)
+			c.answer(asksToken)
+			y.ended()
+			y.pass(time.Minute)
+			second := c.called(y.T)
+
+			if want := fmt.Sprintf(`not found: %q is not connected to cloud`, owner); second.LastError != want || second.Attempts != 2 {
+				y.Errorf("got %q after %d attempts, want %q", second.LastError, second.Attempts, want)
+			}
+			c.answer(gone)
+			if l := y.ended(); l.Status != perdure.LeaseReleased {
+				y.Fatalf("got %+v", l)
+			}
+		}
+	})
+}
+
+// TestCleanupRetries: each failure is kept without secrets and rests twice as long as the one before, until nobody tries
+// any more and a person is told; a lease that is refreshed begins anew (RS6).
+func TestCleanupRetries(t *testing.T) {
+	t.Parallel()
+	eachYard(t, func(y *yard) {
+		c := newCleaner()
+		y.engine(local.Config{Cleanup: local.Cleanup{Cleaners: map[string]tool.LeaseCleaner{"cloud": c}, ConnectionOf: connections}}, keepsStill)
+		y.lease("ada")
+		y.pass(time.Hour)
+		pause := time.Minute
+		for n := 1; n <= 10; n++ {
+			l := c.called(y.T)
+			if l.Attempts != n {
+				y.Fatalf("got attempt %d, want %d", l.Attempts, n)
+			}
+			at := y.clock()
+			c.answer(asksToken)
+			l = y.ended()
+			if l.Status != perdure.LeaseFailed || !l.ExpiresAt.Equal(at.Add(pause)) {
+				y.Fatalf("attempt %d: got %s until %s, want a pause of %s", n, l.Status, l.ExpiresAt.Sub(at), pause)
+			}
+			if strings.Contains(l.LastError, "2718281828") || !strings.HasPrefix(l.LastError, "the cloud refused token ") {
+				y.Errorf("got error %q", l.LastError)
+			}
+			y.pass(pause)
+			pause = min(2*pause, time.Hour)
+		}
+
+		told := y.await(func(f perdure.Fact) bool { _, ok := f.(perdure.LeaseCleanupFailed); return ok }).(perdure.LeaseCleanupFailed)
+		if told.Lease.Attempts != 10 || strings.Contains(told.Lease.LastError, "2718281828") {
+			y.Errorf("told %+v", told)
+		}
+		y.pass(1000 * time.Hour)
+		y.lease("ada")
+		y.pass(time.Hour)
+		if l := c.called(y.T); l.Attempts != 1 {
+			y.Errorf("got attempt %d of a lease that was refreshed, want the first", l.Attempts)
+		}
+		c.answer(gone)
+		y.await(released)
+	})
+}
+
+// TestCleanupPanics: a cleaner that panics has failed, and the engine works on.
+func TestCleanupPanics(t *testing.T) {
+	t.Parallel()
+	eachYard(t, func(y *yard) {
+		c := newCleaner()
+		y.engine(local.Config{Cleanup: local.Cleanup{Cleaners: map[string]tool.LeaseCleaner{"cloud": c}}}, keepsStill)
+		y.lease("ada")
+		y.pass(time.Hour)
+		c.called(y.T)
+		c.answer(func(context.Context, perdure.Lease, func(context.Context) (string, error)) error { panic("oh") })
+		y.ended()
+		y.pass(time.Minute)
+
+		second := c.called(y.T)
+		c.answer(gone)
+		y.await(released)
+
+		if second.LastError != "the cleaner panicked" {
+			y.Errorf("got %q", second.LastError)
+		}
+	})
+}
+
+// TestCleanupGoesOn: an engine that ends in the middle of a clean-up records nothing, and the next one does it anew; where
+// the store is shared, once the claim is stale.
+func TestCleanupGoesOn(t *testing.T) {
+	t.Parallel()
+	for _, shared := range []bool{false, true} {
+		t.Run(fmt.Sprintf("shared %t", shared), func(t *testing.T) {
+			t.Parallel()
+			eachYard(t, func(y *yard) {
+				first, second := newCleaner(), newCleaner()
+				_, end := y.engine(local.Config{Shared: shared, Cleanup: local.Cleanup{Cleaners: map[string]tool.LeaseCleaner{"cloud": first}}}, keepsStill)
+				y.lease("ada")
+				y.pass(time.Hour)
+				l := first.called(y.T)
+				end() // it still cleans up
+
+				if diff := cmp.Diff(l, y.boxLease()); diff != "" {
+					y.Errorf("after the end (-before +after):\n%s", diff)
+				}
+				y.engine(local.Config{Shared: shared, Cleanup: local.Cleanup{Cleaners: map[string]tool.LeaseCleaner{"cloud": second}, CleanupClaim: time.Hour}}, keepsStill)
+				if shared {
+					y.pass(59 * time.Minute)
+					select {
+					case <-second.calls:
+						y.Fatal("a claim that is not stale was taken over")
+					case <-time.After(50 * time.Millisecond): // fifty scans
+					}
+					y.pass(time.Minute)
+				}
+				if again := second.called(y.T); again.Attempts != 2 || !again.CleanupAt.After(l.CleanupAt) && shared {
+					y.Errorf("got %+v", again)
+				}
+				second.answer(gone)
+				y.await(released)
+			})
+		})
+	}
+}
+
+// TestCleanupNeverCameBack: a lease whose every attempt died with its process ends as failed, without another one.
+func TestCleanupNeverCameBack(t *testing.T) {
+	t.Parallel()
+	eachYard(t, func(y *yard) {
+		for range 2 {
+			c := newCleaner()
+			_, end := y.engine(local.Config{Cleanup: local.Cleanup{Cleaners: map[string]tool.LeaseCleaner{"cloud": c}, CleanupAttempts: 2}}, keepsStill)
+			if l := y.lastLease(); l.ID == "" {
+				y.lease("ada")
+				y.pass(time.Hour)
+			}
+			c.called(y.T)
+			end()
+		}
+		y.engine(local.Config{Cleanup: local.Cleanup{Cleaners: map[string]tool.LeaseCleaner{"cloud": newCleaner()}, CleanupAttempts: 2}}, keepsStill)
+
+		told := y.await(func(f perdure.Fact) bool { _, ok := f.(perdure.LeaseCleanupFailed); return ok }).(perdure.LeaseCleanupFailed)
+
+		if told.Lease.Status != perdure.LeaseFailed || !strings.Contains(told.Lease.LastError, "look at the cleaner") {
+			y.Errorf("told %+v", told)
+		}
+	})
+}
+
+// lastLease is the session's last lease; the zero one before there is any.
+func (y *yard) lastLease() (l perdure.Lease) {
+	y.Helper()
+	err := y.View(y.Context(), func(r store.Reader) error {
+		found, err := r.Leases(y.id)
+		if len(found) > 0 {
+			l = found[len(found)-1]
+		}
+		return err
+	})
+	if err != nil {
+		y.Fatal(err)
+	}
+	return l
+}
+
+// renter leases two boxes for its task, one of which stays.
+type renter struct{ leased chan struct{} }
+
+func (renter) Spec() tool.Spec {
+	return tool.Spec{Name: "rent", Description: "x", Class: perdure.AtMostOnce}
+}
+
+func (r renter) Run(ctx context.Context, call tool.Call, env tool.Env) tool.Result {
+	for _, o := range []tool.LeaseOrder{
+		{Provider: "cloud", Type: "box", ExternalID: "i-1", For: time.Hour, Task: call.Task},
+		{Provider: "cloud", Type: "box", ExternalID: "i-kept", For: time.Hour, Task: call.Task, Keep: true},
+	} {
+		if _, err := env.Leases.Lease(ctx, o); err != nil {
+			return tool.Internal(err)
+		}
+	}
+	<-r.leased
+	return tool.Success("rented")
+}
+
+func (r renter) RunBackground(ctx context.Context, call tool.Call, env tool.Env, _ tool.Sink) tool.Result {
+	return r.Run(ctx, call, env)
+}
+
+const rents = `
+rules:
+  - when: {last_role: user}
+    calls: [{name: spawn_background, args: {tool: rent, args: {}}}]
+steps: [{text: it goes on, repeat: true}]
+`
+
+// TestCleanupOfTasks: what a task alone holds is taken down when the task has ended, however long its lease is, unless it
+// is to be kept (RS8). A turn goes on while a cleaner works.
+func TestCleanupOfTasks(t *testing.T) {
+	t.Parallel()
+	eachYard(t, func(y *yard) {
+		c, tenant := newCleaner(), renter{leased: make(chan struct{})}
+		eng, _ := y.engine(local.Config{Cleanup: local.Cleanup{Cleaners: map[string]tool.LeaseCleaner{"cloud": c}}}, rents, tenant)
+		if err := eng.Send(y.Context(), y.id, perdure.Text("rent")); err != nil {
+			y.Fatal(err)
+		}
+		y.await(func(f perdure.Fact) bool {
+			u, ok := f.(perdure.ResourceUpdated)
+			return ok && strings.HasSuffix(u.Entry.Name, "i-kept")
+		})
+		if l := y.boxLease(); l.Status != perdure.LeaseActive || l.Task == "" {
+			y.Errorf("got %+v while the task lives", l)
+		}
+		close(tenant.leased)
+
+		l := c.called(y.T)
+		ctx, stop := context.WithTimeout(y.Context(), 30*time.Second)
+		defer stop()
+		if err := eng.WaitIdle(ctx, y.id); err != nil {
+			y.Errorf("while a cleaner works: %v", err)
+		}
+		c.answer(gone)
+		y.await(released)
+
+		if l.ExternalID != "i-1" || l.Attempts != 1 {
+			y.Errorf("got %+v", l)
+		}
+		select {
+		case l := <-c.calls:
+			y.Errorf("%s was to be kept", l.ExternalID)
+		case <-time.After(30 * time.Millisecond): // thirty scans
+		}
+	})
+}

@@ -1,0 +1,38 @@
+package local_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/perdure/perdure/engine/enginetest"
+	"github.com/perdure/perdure/internal/pgtest"
+	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/store/postgres"
+)
+
+// TestEngineOnPostgres is the suite over a database: it survives, and is opened anew after each death. Each engine ends before the
+// next one opens, as under the lock of a data directory.
+func TestEngineOnPostgres(t *testing.T) {
+	t.Parallel()
+	enginetest.Run(t, func(t *testing.T, s enginetest.Setup) enginetest.World {
+		url := pgtest.Database(t, migrated)
+		open := func(t *testing.T) store.Store {
+			t.Helper()
+			st, err := postgres.Open(t.Context(), postgres.Config{URL: url})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return st
+		}
+		return newWorld(t, s, open, func(st store.Store) { st.Close() })
+	})
+}
+
+// migrated makes what is in every database of the tests: the schema.
+func migrated(url string) error {
+	st, err := postgres.Open(context.Background(), postgres.Config{URL: url})
+	if err != nil {
+		return err
+	}
+	return st.Close()
+}

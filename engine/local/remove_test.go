@@ -1,0 +1,172 @@
+package local_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine/local"
+	"github.com/perdure/perdure/model/scripted"
+	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/store/memory"
+	"github.com/perdure/perdure/tool"
+)
+
+// keeper is a tool whose calls leave something behind, and the host, which keeps something of sessions.
+type keeper struct {
+	mu      sync.Mutex
+	cleaned []perdure.CallID
+	forgot  []perdure.SessionID
+	fails   bool
+}
+
+var errKept = errors.New("it cannot be removed now")
+
+func (k *keeper) Spec() tool.Spec {
+	return tool.Spec{Name: "keep", Description: "x", Class: perdure.Idempotent}
+}
+
+func (k *keeper) Run(context.Context, tool.Call, tool.Env) tool.Result { return tool.Success("kept") }
+
+func (k *keeper) Clean(_ context.Context, call tool.Call) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.fails {
+		return errKept
+	}
+	k.cleaned = append(k.cleaned, call.ID)
+	return nil
+}
+
+func (k *keeper) forget(_ context.Context, id perdure.SessionID) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.fails {
+		return errKept
+	}
+	k.forgot = append(k.forgot, id)
+	return nil
+}
+
+func (k *keeper) fail(fails bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.fails = fails
+}
+
+// open makes an engine over a store that runs until the test ends or stop is called.
+func (k *keeper) open(t *testing.T, st store.Store) (eng *local.Engine, stop func()) {
+	t.Helper()
+	m, err := scripted.Parse("keep", []byte("steps:\n  - calls: [{name: keep, args: {}}, {name: keep, args: {}}]\n  - {text: done, repeat: true}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	eng, err = local.Open(t.Context(), local.Config{Store: st, Model: m, Tools: tool.NewRegistry(k), Forget: k.forget, Drain: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	done := make(chan error, 1)
+	go func() { done <- eng.Run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(stop)
+	return eng, stop
+}
+
+// worked starts a session in which two calls ran.
+func (k *keeper) worked(t *testing.T, eng *local.Engine) perdure.SessionID {
+	t.Helper()
+	s, err := eng.NewSession(t.Context(), perdure.Agent{})
+	if err == nil {
+		err = eng.Send(t.Context(), s.ID, perdure.Text("go"))
+	}
+	if err == nil {
+		err = eng.WaitIdle(t.Context(), s.ID)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.ID
+}
+
+// left wants what was removed of sessions outside the store: the calls of each, and the sessions.
+func (k *keeper) left(t *testing.T, calls int, sessions ...perdure.SessionID) {
+	t.Helper()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.cleaned) != calls || !slices.Equal(k.forgot, sessions) {
+		t.Errorf("cleaned calls %v and forgot %v, want %d calls and %v", k.cleaned, k.forgot, calls, sessions)
+	}
+}
+
+// TestDeleteCleansOutside removes what the calls of a session left, those of the foreground among them, and what the host keeps
+// of it, and nothing of another session.
+func TestDeleteCleansOutside(t *testing.T) {
+	t.Parallel()
+	k := &keeper{}
+	st := memory.New(memory.Config{})
+	eng, _ := k.open(t, st)
+	id := k.worked(t, eng)
+	k.worked(t, eng)
+
+	if err := eng.DeleteSession(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+
+	k.left(t, 2, id)
+	nothingNoted(t, st)
+}
+
+// TestDeleteCleansLater deletes a session whose things cannot be removed, as after a crash that came right after the commit:
+// the next life removes them.
+func TestDeleteCleansLater(t *testing.T) {
+	t.Parallel()
+	k := &keeper{}
+	st := memory.New(memory.Config{})
+	eng, stop := k.open(t, st)
+	id := k.worked(t, eng)
+	k.fail(true)
+	if err := eng.DeleteSession(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	k.left(t, 0)
+	stop()
+
+	k.fail(false)
+	next, _ := k.open(t, st)
+	other := k.worked(t, next) // the pass of retention at the start may still be under way
+	if err := next.DeleteSession(t.Context(), other); err != nil {
+		t.Fatal(err)
+	}
+
+	nothingNoted(t, st)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.cleaned) < 4 || !slices.Contains(k.forgot, id) || !slices.Contains(k.forgot, other) {
+		t.Errorf("cleaned %v and forgot %v, want the calls of both and both sessions", k.cleaned, k.forgot)
+	}
+}
+
+// nothingNoted wants no note of what is still to be removed.
+func nothingNoted(t *testing.T, st store.Store) {
+	t.Helper()
+	err := st.View(t.Context(), func(r store.Reader) error {
+		for _, id := range []perdure.SessionID{"removed_sessions", "pruned_tasks"} {
+			if notes, err := r.Files(id, "/", true); err != nil || len(notes) > 0 {
+				t.Errorf("%s: got notes %v, %v, want none", id, notes, err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,100 @@
+package backup_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/backup"
+	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/store/sqlite"
+)
+
+// TestVerifyFinds damages a data directory in many ways, one at a time: each is found, and named.
+func TestVerifyFinds(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		sql  string
+		do   func(p place)
+		want string
+	}{
+		"an event that is gone":           {sql: `DELETE FROM event WHERE seq = 2`, want: "seq 3 of 2 events"},
+		"a row behind its journal":        {sql: `UPDATE session SET last_seq = 2`, want: "seq 2 of 3 events"},
+		"an event that is none":           {sql: `UPDATE event SET body = X'7B7D' WHERE seq = 2`, want: "event 2"},
+		"an event of another session":     {sql: `UPDATE event SET body = replace(body, 'session_0', 'session_1') WHERE seq = 2`, want: "event 2"},
+		"a snapshot of other words":       {sql: `UPDATE snapshot SET body = replace(body, 'kept', 'lost')`, want: "is not what the journal folds to"},
+		"a snapshot beyond the end":       {sql: `UPDATE snapshot SET seq = 9`, want: "its snapshot is of event 9"},
+		"a snapshot that cannot be read":  {sql: `UPDATE snapshot SET body = X'7B'`, want: "its snapshot cannot be read"},
+		"a row that refers to nothing":    {sql: `INSERT INTO task_log VALUES ('task_x', 0, 1, X'', 1, 0, X'61')`, want: "refers to a row of task"},
+		"a call in no state":              {sql: `INSERT INTO call (session_id, call_id, position, turn_id, task_id, attempt, tool, args, fingerprint, class, state, token, worker_id, epoch, executions, resolved_by, claimed_us, settled_us) VALUES ('` + string(session) + `', X'61', 1, '', '', 0, X'', X'', '', 'pure', 'odd', 't', '', 0, 1, X'', 0, 0)`, want: `state "odd"`},
+		"a task that the journal has not": {do: func(p place) { p.write(strayTask) }, want: "breaks I6: tasks"},
+		"pages of a session's database":   {do: func(p place) { p.spoil(filepath.Join(backup.SQLFolder, string(session), "main.db")) }, want: "sql/" + string(session) + "/main.db"},
+		"a blob that is gone": {do: func(p place) {
+			if err := os.Remove(filepath.Join(p.dir, filepath.FromSlash(p.blobName("a picture")))); err != nil {
+				p.Fatal(err)
+			}
+		}, want: "of image image_00000000000070008000000000000001 is not there"},
+		"pages of the database":            {do: func(p place) { p.closeStore(); p.spoil(sqlite.DatabaseName) }, want: "perdure.db"},
+		"a blob with other bytes":          {do: func(p place) { p.file(p.blobName("a picture"), "another picture") }, want: "its contents have the SHA-256"},
+		"an index that lacks one of rows":  {sql: `PRAGMA writable_schema = 1; UPDATE sqlite_schema SET sql = 'CREATE INDEX session_created ON session (updated_us, id)' WHERE name = 'session_created'`, want: "session_created"},
+		"a foreign key that was off a day": {sql: `INSERT INTO event VALUES ('session_x', 1, 'event_x', 't', 0, X'7B7D')`, want: "refers to a row of session"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			whole(t, p.dir)
+			if c.do != nil {
+				c.do(p)
+			} else {
+				exec(t, filepath.Join(p.dir, sqlite.DatabaseName), c.sql)
+			}
+
+			wrong(t, p.dir, c.want)
+		})
+	}
+}
+
+// strayTask adds a record that no event tells of.
+func strayTask(tx store.Tx) error {
+	_, _, err := tx.CreateTask(perdure.Task{ID: "task_00000000000070008000000000000009", Session: session, State: perdure.TaskSucceeded, FinishedAt: noon})
+	return err
+}
+
+func (p place) closeStore() {
+	p.Helper()
+	if err := p.st.Close(); err != nil {
+		p.Fatal(err)
+	}
+}
+
+// spoil writes nonsense over the second page of a file.
+func (p place) spoil(name string) {
+	p.Helper()
+	file, err := os.OpenFile(filepath.Join(p.dir, name), os.O_WRONLY, 0)
+	if err != nil {
+		p.Fatal(err)
+	}
+	_, err = file.WriteAt([]byte("nonsense nonsense nonsense nonsense"), 4096)
+	if err := errors.Join(err, file.Close()); err != nil {
+		p.Fatal(err)
+	}
+}
+
+func (p place) blobName(text string) string {
+	p.Helper()
+	name, err := filepath.Rel(p.dir, p.blob(text))
+	if err != nil {
+		p.Fatal(err)
+	}
+	return filepath.ToSlash(name)
+}
+
+func TestVerifyNothing(t *testing.T) {
+	t.Parallel()
+	if _, err := backup.Verify(context.Background(), t.TempDir()); !errors.Is(err, perdure.NotFound) {
+		t.Errorf("got %v, want not found", err)
+	}
+}

@@ -1,0 +1,261 @@
+package sessionport_test
+
+import (
+	"encoding/json"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/redact"
+	"github.com/perdure/perdure/internal/secret"
+	"github.com/perdure/perdure/internal/sessionport"
+	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/tool"
+)
+
+// The ids of providers, and the canaries: words that stand nowhere else.
+const (
+	openaiID  perdure.ProviderID = "provider_00000000000000000000000000000001"
+	localID   perdure.ProviderID = "provider_00000000000000000000000000000002"
+	keyCanary                    = "canary-key-3f9a1c77d2"
+	tokCanary                    = "canary-token-77d2b1e6f0"
+)
+
+// keyring makes a ring in a file of the test's own.
+func keyring(t *testing.T) *secret.Keyring {
+	t.Helper()
+	k, err := secret.Create(filepath.Join(t.TempDir(), "keyring"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// connected is a world with a provider that has a key, one that needs none, and the connections of two users.
+func connected(w *world, keys *secret.Keyring) sessionport.Config {
+	w.Helper()
+	cfg := sessionport.Config{Store: w.Store, Keys: keys, Logs: redact.NewSet()}
+	key, err := cfg.SealKey(openaiID, keyCanary)
+	token, failed := cfg.SealToken(sessionport.LocalUser, "github", tokCanary)
+	other, broken := cfg.SealToken("another", "slack", "of another")
+	if err = errors.Join(err, failed, broken); err != nil {
+		w.Fatal(err)
+	}
+	err = w.InTx(w.Context(), func(tx store.Tx) error {
+		var errs [6]error
+		_, errs[0] = tx.PutProvider(store.Provider{ID: openaiID, Kind: "openai", BaseURL: "https://a.test", Sealed: key})
+		_, errs[1] = tx.PutProvider(store.Provider{ID: localID, Kind: "ollama"})
+		errs[2], errs[3] = tx.SetDefaultProvider(openaiID), tx.SetDefaultProvider(localID)
+		_, errs[4] = tx.PutConnection(store.Connection{User: sessionport.LocalUser, Provider: "github", Sealed: token, Owner: "octo", Metadata: json.RawMessage(`{"login":"octo"}`)})
+		_, errs[5] = tx.PutConnection(store.Connection{User: "another", Provider: "slack", Sealed: other})
+		return errors.Join(errs[:]...)
+	})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return cfg
+}
+
+// TestCredentials: the default key of a kind, and nothing in place of one that is not there or does not open (MR1).
+func TestCredentials(t *testing.T) {
+	t.Parallel()
+	eachStore(t, func(w *world) {
+		cfg := connected(w, keyring(w.T))
+		ports := sessionport.New(cfg)("session_a", tool.Call{})
+
+		got, err := ports.Credentials.Credential(w.Context(), "openai")
+		if err != nil || got != (tool.Credential{Key: keyCanary, BaseURL: "https://a.test"}) {
+			w.Errorf("openai: got key %t, %q, %v", got.Key == keyCanary, got.BaseURL, err)
+		}
+		if got, err := ports.Credentials.Credential(w.Context(), "ollama"); err != nil || got != (tool.Credential{}) {
+			w.Errorf("ollama: got %v, %v, want one without a key", got, err)
+		}
+		if _, err := ports.Credentials.Credential(w.Context(), "anthropic"); !errors.Is(err, perdure.NotFound) {
+			w.Errorf("anthropic: got %v, want none", err)
+		}
+		for name, other := range map[string]*secret.Keyring{"no ring": nil, "another ring": keyring(w.T)} {
+			closed := cfg
+			closed.Keys, closed.NoKeys = other, "it was not given one"
+			_, err := sessionport.New(closed)("session_a", tool.Call{}).Credentials.Credential(w.Context(), "openai")
+			_, failed := sessionport.New(closed)("session_a", tool.Call{}).Connections.Token(w.Context(), "github")
+			if !errors.Is(err, perdure.Unavailable) || !errors.Is(failed, perdure.Unavailable) {
+				w.Errorf("%s: got %v and %v, want unavailable", name, err, failed)
+			}
+			if other == nil && !strings.Contains(err.Error(), closed.NoKeys) {
+				w.Errorf("%s: got %v, want the reason", name, err)
+			}
+		}
+		if _, err := (sessionport.Config{}).SealKey(openaiID, "key"); !errors.Is(err, perdure.Unavailable) {
+			w.Errorf("sealing without a ring: got %v, want unavailable", err)
+		}
+	})
+}
+
+// TestConnections: what the session's user is connected to, read when it is asked for, and nothing of another's (CN1).
+func TestConnections(t *testing.T) {
+	t.Parallel()
+	eachStore(t, func(w *world) {
+		cfg := connected(w, keyring(w.T))
+		open := sessionport.New(cfg)
+		port := open("session_a", tool.Call{}).Connections
+
+		token, err := port.Token(w.Context(), "github")
+		owner, failed := port.Owner(w.Context(), "github")
+		metadata, broken := port.Metadata(w.Context(), "github")
+		if diff := cmp.Diff([]string{tokCanary, "octo", `{"login":"octo"}`}, []string{token, owner, string(metadata)}); diff != "" || errors.Join(err, failed, broken) != nil {
+			w.Errorf("github: %v (-want +got):\n%s", errors.Join(err, failed, broken), diff)
+		}
+		_, err = port.Token(w.Context(), "slack")
+		_, failed = port.Owner(w.Context(), "slack")
+		_, broken = port.Metadata(w.Context(), "slack")
+		for _, err := range []error{err, failed, broken} {
+			if !errors.Is(err, perdure.NotFound) {
+				w.Errorf("slack: got %v, want not connected", err)
+			}
+		}
+		cfg.User = func(id perdure.SessionID) string { return strings.TrimPrefix(string(id), "session_") }
+		other := sessionport.New(cfg)("session_another", tool.Call{}).Connections
+		token, err = other.Token(w.Context(), "slack")
+		owner, failed = other.Owner(w.Context(), "slack")
+		metadata, broken = other.Metadata(w.Context(), "slack")
+		if diff := cmp.Diff([]string{"of another", "another", `{}`}, []string{token, owner, string(metadata)}); diff != "" || errors.Join(err, failed, broken) != nil {
+			w.Errorf("slack of another: %v (-want +got):\n%s", errors.Join(err, failed, broken), diff)
+		}
+
+		fresh, err := cfg.SealToken(sessionport.LocalUser, "github", "a new one")
+		if err != nil {
+			w.Fatal(err)
+		}
+		err = w.InTx(w.Context(), func(tx store.Tx) error {
+			c, _, err := tx.Connection(sessionport.LocalUser, "github")
+			if err == nil {
+				c.Sealed = fresh
+				_, err = tx.PutConnection(c)
+			}
+			return err
+		})
+		if token, read := port.Token(w.Context(), "github"); token != "a new one" || errors.Join(err, read) != nil {
+			w.Errorf("after a change: got %q, %v", token, errors.Join(err, read))
+		}
+	})
+}
+
+// TestConnectionOf: a lease is cleaned up with its owner's connection, and never with the first that is found (RS7).
+func TestConnectionOf(t *testing.T) {
+	t.Parallel()
+	eachStore(t, func(w *world) {
+		cfg := connected(w, keyring(w.T))
+		add := func(user, owner string) {
+			sealed, err := cfg.SealToken(user, "github", "of "+user)
+			if err == nil {
+				err = w.InTx(w.Context(), func(tx store.Tx) error {
+					_, err := tx.PutConnection(store.Connection{User: user, Provider: "github", Sealed: sealed, Owner: owner})
+					return err
+				})
+			}
+			if err != nil {
+				w.Fatal(err)
+			}
+		}
+		add("second", "twice")
+		add("third", "twice")
+		add("plain", "")
+		for owner, want := range map[string]string{"octo": tokCanary, "plain": "of plain", "twice": "", "second": "", "nobody": "", sessionport.LocalUser: ""} {
+			got, err := cfg.ConnectionOf(w.Context(), owner, "github")
+			if got != want || (want == "") != errors.Is(err, perdure.NotFound) {
+				w.Errorf("%s: got %q, %v, want %q", owner, got, err, want)
+			}
+		}
+	})
+}
+
+// TestSealedRows: a key opens in its own row only, and after a rotation all are sealed anew.
+func TestSealedRows(t *testing.T) {
+	t.Parallel()
+	eachStore(t, func(w *world) {
+		keys := keyring(w.T)
+		cfg := connected(w, keys)
+		key, err := cfg.SealKey(openaiID, "key")
+		if err != nil {
+			w.Fatal(err)
+		}
+		for name, open := range map[string]func() (string, error){
+			"another provider": func() (string, error) { return cfg.OpenKey(store.Provider{ID: localID, Sealed: key}) },
+			"a connection":     func() (string, error) { return cfg.OpenToken(store.Connection{User: string(openaiID), Sealed: key}) },
+		} {
+			if got, err := open(); !errors.Is(err, secret.Tampered) || got != "" {
+				w.Errorf("%s: got %q, %v, want tampered", name, got, err)
+			}
+		}
+		token, err := cfg.SealToken("a", "bc", "token")
+		if err != nil {
+			w.Fatal(err)
+		}
+		if _, err := cfg.OpenToken(store.Connection{User: "ab", Provider: "c", Sealed: token}); !errors.Is(err, secret.Tampered) {
+			w.Errorf("another user: got %v, want tampered", err)
+		}
+
+		if _, err := keys.Rotate(); err != nil {
+			w.Fatal(err)
+		}
+		for _, want := range []int{3, 0} {
+			n, err := sessionport.ResealDirectory(w.Context(), cfg)
+			if n != want || err != nil {
+				w.Errorf("sealed anew: got %d, %v, want %d", n, err, want)
+			}
+		}
+		got, err := sessionport.New(cfg)("session_a", tool.Call{}).Credentials.Credential(w.Context(), "openai")
+		if got.Key != keyCanary || err != nil {
+			w.Errorf("after it: got the key %t, %v", got.Key == keyCanary, err)
+		}
+		current, err := keys.Current()
+		if err != nil {
+			w.Fatal(err)
+		}
+		err = w.View(w.Context(), func(r store.Reader) error {
+			p, _, err := r.Provider(openaiID)
+			if err == nil {
+				var id string
+				if id, err = secret.KeyID(p.Sealed); id != current {
+					w.Errorf("it is under key %s, want %s", id, current)
+				}
+			}
+			return err
+		})
+		if err != nil {
+			w.Error(err)
+		}
+	})
+}
+
+// TestOpenedTokensAreMasked: what a port opened is taken out of what the session's tools report, and of logs.
+func TestOpenedTokensAreMasked(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "memory")
+	cfg := connected(w, keyring(t))
+	ports := sessionport.New(cfg)(w.session(), tool.Call{})
+	if ports.Known.Any() {
+		t.Error("there is something to mask before anything was opened")
+	}
+
+	if _, err := ports.Connections.Token(t.Context(), "github"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ports.Credentials.Credential(t.Context(), "openai"); err != nil {
+		t.Fatal(err)
+	}
+
+	text := "token " + tokCanary + " key " + keyCanary
+	if !ports.Known.Any() {
+		t.Error("there is nothing to mask")
+	}
+	for name, got := range map[string]string{"reports": ports.Known.Mask(text), "logs": cfg.Logs.Mask(text)} {
+		if strings.Contains(got, "canary") {
+			t.Errorf("%s: got %q", name, got)
+		}
+	}
+}

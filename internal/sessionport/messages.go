@@ -1,0 +1,135 @@
+package sessionport
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"sync"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/tool"
+)
+
+// The bounds of a page of messages, and how many events are read at once to make one.
+const (
+	defaultMessages = 100
+	maxMessages     = 1000
+	eventPage       = 500
+)
+
+// messages is a session's transcript with sequence numbers, folded from the journal (MR1).
+type messages struct {
+	binding
+
+	mu    sync.Mutex       // guards what follows
+	fold  *perdure.Session // nil: nothing was read yet
+	seqs  []int64          // of the messages of the transcript; they never fall
+	stale bool             // fold broke off in the middle of an event
+}
+
+var _ tool.Messages = (*messages)(nil)
+
+// Messages returns the messages that entered the transcript with events after a sequence number. A message stands under
+// the event with which the model could see it first: an input under the step that took it up, a result under the end of
+// its step. One that a repair put between others stands under the number of the one before it. The messages of one event
+// are never parted, so a page may hold more than limit; the next one begins after Source. Invalid: after or limit is negative.
+func (p *messages) Messages(ctx context.Context, after int64, limit int) (tool.MessagePage, error) {
+	if after < 0 || limit < 0 {
+		return tool.MessagePage{}, fmt.Errorf("read messages: %w: after %d and limit %d must not be negative", perdure.Invalid, after, limit)
+	}
+	if limit == 0 {
+		limit = defaultMessages
+	}
+	limit = min(limit, maxMessages)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.catchUp(ctx); err != nil {
+		return tool.MessagePage{}, fmt.Errorf("read messages: %w", err)
+	}
+	page := tool.MessagePage{Source: p.fold.Seq}
+	first, _ := slices.BinarySearch(p.seqs, after+1)
+	last := p.endOf(first, limit)
+	for i, m := range p.fold.Transcript[first:last] {
+		page.Messages = append(page.Messages, tool.NumberedMessage{Seq: p.seqs[first+i], Message: m})
+	}
+	if last < len(p.seqs) {
+		page.More, page.Source = true, p.seqs[last-1]
+	}
+	return page, nil
+}
+
+// endOf is where a page of so many messages ends: at the end of an event, and at least after one.
+func (p *messages) endOf(first, limit int) int {
+	if len(p.seqs)-first <= limit {
+		return len(p.seqs)
+	}
+	last := first + limit
+	for last > first && p.seqs[last] == p.seqs[last-1] {
+		last--
+	}
+	if last > first {
+		return last
+	}
+	last, _ = slices.BinarySearch(p.seqs, p.seqs[first]+1)
+	return last
+}
+
+// catchUp folds what the journal has beyond the fold, page by page.
+func (p *messages) catchUp(ctx context.Context) error {
+	if p.fold == nil || p.stale {
+		p.fold, p.seqs, p.stale = perdure.NewSession(p.session), nil, false
+	}
+	for {
+		var events []perdure.Event
+		err := p.store.View(ctx, func(r store.Reader) (err error) {
+			if _, err = r.Session(p.session); err == nil {
+				events, err = r.Events(p.session, p.fold.Seq, eventPage)
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		for _, e := range events {
+			if err := p.apply(e); err != nil {
+				p.stale = true
+				return err
+			}
+		}
+		if len(events) < eventPage {
+			return nil
+		}
+	}
+}
+
+// apply folds one event and numbers the messages that came with it.
+func (p *messages) apply(e perdure.Event) error {
+	before := p.fold.Transcript
+	if err := p.fold.Apply(e); err != nil {
+		return err
+	}
+	after := p.fold.Transcript
+	if _, repair := e.Fact.(perdure.TranscriptRepaired); repair {
+		p.renumber(before, after)
+	}
+	for len(p.seqs) < len(after) {
+		p.seqs = append(p.seqs, e.Seq)
+	}
+	return nil
+}
+
+// renumber follows a repair, which puts one message between others, takes one away, or changes one in its place (TN16).
+func (p *messages) renumber(before, after []perdure.Message) {
+	at := 0
+	for at < len(before) && at < len(after) && reflect.DeepEqual(before[at], after[at]) {
+		at++
+	}
+	switch {
+	case len(after) > len(before) && at < len(before) && at > 0:
+		p.seqs = slices.Insert(p.seqs, at, p.seqs[at-1])
+	case len(after) < len(before):
+		p.seqs = slices.Delete(p.seqs, at, at+1)
+	}
+}

@@ -1,0 +1,231 @@
+package sessionport
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/agent"
+	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/tool"
+)
+
+// Engine is what the platform needs of the engine: its sessions.
+type Engine interface {
+	tool.PlatformSessions
+	tool.PlatformTalk
+}
+
+// PlatformConfig is what a Platform is made of. Store and Engine are required.
+type PlatformConfig struct {
+	Store        store.Store
+	Engine       Engine
+	Tools        *tool.Registry    // of the engine; nil: there are none
+	Capabilities []tool.Capability // of the engine
+	Blueprints   []tool.Blueprint  // of the engine
+	BaseURL      string            // where people reach the runtime; empty: nowhere
+}
+
+// Platform is the port tool.Platform: the directory of the store, and the engine's sessions (PL1). It is not among the ports
+// that [New] opens: whoever has it may do all that it offers, so a host gives it to whom it trusts. Safe for concurrent use.
+type Platform struct {
+	Engine
+	cfg PlatformConfig
+}
+
+var _ tool.Platform = (*Platform)(nil)
+
+// NewPlatform makes the port. Invalid: something is missing.
+func NewPlatform(cfg PlatformConfig) (*Platform, error) {
+	if cfg.Store == nil || cfg.Engine == nil {
+		return nil, fmt.Errorf("new platform: %w configuration: Store and Engine are required", perdure.Invalid)
+	}
+	if cfg.Tools == nil {
+		cfg.Tools = tool.NewRegistry()
+	}
+	return &Platform{Engine: cfg.Engine, cfg: cfg}, nil
+}
+
+// Harnesses lists harnesses.
+func (p *Platform) Harnesses(ctx context.Context, filter agent.StatusFilter) (found []agent.Harness, err error) {
+	return found, p.cfg.Store.View(ctx, func(r store.Reader) error {
+		found, err = r.Harnesses(filter)
+		return err
+	})
+}
+
+// Harness returns a harness.
+func (p *Platform) Harness(ctx context.Context, id perdure.HarnessID) (h agent.Harness, found bool, err error) {
+	return h, found, p.cfg.Store.View(ctx, func(r store.Reader) error {
+		h, found, err = r.Harness(id)
+		return err
+	})
+}
+
+// CreateHarness keeps a harness.
+func (p *Platform) CreateHarness(ctx context.Context, h agent.Harness) (made agent.Harness, err error) {
+	if h.ID == "" {
+		h.ID = newID[perdure.HarnessID]()
+	}
+	h.Version = 0
+	err = p.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+		old, found, err := tx.Harness(h.ID)
+		if err != nil {
+			return err
+		}
+		if found && old.Name == h.Name && old.Parent == h.Parent && sameOverlay(old.Overlay, h.Overlay) {
+			made = old
+			return nil
+		}
+		made, err = tx.PutHarness(h)
+		return err
+	})
+	return made, err
+}
+
+// UpdateHarness writes over the version that was read.
+func (p *Platform) UpdateHarness(ctx context.Context, h agent.Harness) (made agent.Harness, err error) {
+	err = p.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+		if _, found, err := tx.Harness(h.ID); err != nil || !found {
+			return cmp.Or(err, fmt.Errorf("harness %s: %w", h.ID, perdure.NotFound))
+		}
+		made, err = tx.PutHarness(h)
+		return err
+	})
+	return made, err
+}
+
+// DeleteHarness makes a tombstone of a harness.
+func (p *Platform) DeleteHarness(ctx context.Context, id perdure.HarnessID) error {
+	return p.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+		h, found, err := tx.Harness(id)
+		if err != nil || !found || h.Status == agent.Deleted {
+			return cmp.Or(err, fmt.Errorf("harness %s: %w", id, perdure.NotFound))
+		}
+		h.Status = agent.Deleted
+		_, err = tx.PutHarness(h)
+		return err
+	})
+}
+
+// CopyHarness keeps a harness of the same parent and overlay.
+func (p *Platform) CopyHarness(ctx context.Context, id perdure.HarnessID, name string) (made agent.Harness, err error) {
+	fresh := newID[perdure.HarnessID]()
+	err = p.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+		h, found, err := tx.Harness(id)
+		if err != nil || !found || h.Status == agent.Deleted {
+			return cmp.Or(err, fmt.Errorf("harness %s: %w", id, perdure.NotFound))
+		}
+		made, err = tx.PutHarness(agent.Harness{ID: fresh, Name: name, Parent: h.Parent, Overlay: h.Overlay, Status: agent.Active})
+		return err
+	})
+	return made, err
+}
+
+// Agents lists agents.
+func (p *Platform) Agents(ctx context.Context, filter agent.StatusFilter) (found []agent.Agent, err error) {
+	return found, p.cfg.Store.View(ctx, func(r store.Reader) error {
+		found, err = r.Agents(filter)
+		return err
+	})
+}
+
+// Agent returns an agent.
+func (p *Platform) Agent(ctx context.Context, id perdure.AgentID) (a agent.Agent, found bool, err error) {
+	return a, found, p.cfg.Store.View(ctx, func(r store.Reader) error {
+		a, found, err = r.Agent(id)
+		return err
+	})
+}
+
+// CreateAgent keeps an agent.
+func (p *Platform) CreateAgent(ctx context.Context, a agent.Agent) (made agent.Agent, err error) {
+	if a.ID == "" {
+		a.ID = newID[perdure.AgentID]()
+	}
+	a.Version = 0
+	err = p.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+		old, found, err := tx.Agent(a.ID)
+		if err != nil {
+			return err
+		}
+		if found && old.Name == a.Name && old.Harness == a.Harness && sameOverlay(old.Overlay, a.Overlay) {
+			made = old
+			return nil
+		}
+		made, err = tx.PutAgent(a)
+		return err
+	})
+	return made, err
+}
+
+// UpdateAgent writes over the version that was read.
+func (p *Platform) UpdateAgent(ctx context.Context, a agent.Agent) (made agent.Agent, err error) {
+	err = p.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+		if _, found, err := tx.Agent(a.ID); err != nil || !found {
+			return cmp.Or(err, fmt.Errorf("agent %s: %w", a.ID, perdure.NotFound))
+		}
+		made, err = tx.PutAgent(a)
+		return err
+	})
+	return made, err
+}
+
+// DeleteAgent makes a tombstone of an agent.
+func (p *Platform) DeleteAgent(ctx context.Context, id perdure.AgentID) error {
+	return p.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+		a, found, err := tx.Agent(id)
+		if err != nil || !found || a.Status == agent.Deleted {
+			return cmp.Or(err, fmt.Errorf("agent %s: %w", id, perdure.NotFound))
+		}
+		a.Status = agent.Deleted
+		_, err = tx.PutAgent(a)
+		return err
+	})
+}
+
+// Capabilities lists the capabilities that have a text.
+func (p *Platform) Capabilities(_ context.Context, search string) ([]tool.CapabilityEntry, error) {
+	all, err := tool.Capabilities(p.cfg.Tools, p.cfg.Capabilities)
+	if err != nil {
+		return nil, err
+	}
+	found := []tool.CapabilityEntry{}
+	for _, c := range all {
+		text := strings.ToLower(c.ID + "\n" + c.Name + "\n" + c.Description)
+		if !strings.Contains(text, strings.ToLower(search)) {
+			continue
+		}
+		e := tool.CapabilityEntry{ID: c.ID, Name: cmp.Or(c.Name, c.ID), Description: c.Description, Tools: []string{}, Automatic: c.Activate != nil}
+		for _, t := range c.Tools {
+			e.Tools = append(e.Tools, t.Spec().Name)
+		}
+		found = append(found, e)
+	}
+	return found, nil
+}
+
+// Blueprints lists the named presets of agents.
+func (p *Platform) Blueprints(context.Context) ([]tool.BlueprintEntry, error) {
+	found := []tool.BlueprintEntry{}
+	for _, b := range p.cfg.Blueprints {
+		found = append(found, tool.BlueprintEntry{Name: b.Name, Description: b.Description, Schema: slices.Clone(b.Schema)})
+	}
+	return found, nil
+}
+
+// BaseURL is where people reach the runtime.
+func (p *Platform) BaseURL() string { return p.cfg.BaseURL }
+
+// sameOverlay reports whether two overlays say the same.
+func sameOverlay(a, b agent.Overlay) bool {
+	a, b = agent.Fold(a), agent.Fold(b)
+	textA, errA := json.Marshal(a)
+	textB, errB := json.Marshal(b)
+	return errA == nil && errB == nil && bytes.Equal(textA, textB)
+}

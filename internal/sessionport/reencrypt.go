@@ -1,0 +1,159 @@
+package sessionport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/perdure/perdure/internal/secret"
+	"github.com/perdure/perdure/store"
+)
+
+const (
+	resealPage = 100 // secrets that are sealed again in one commit
+	maxFailed  = 20  // that an error names
+)
+
+// Reencrypt seals every secret under the current key of a ring that is sealed under another one (SE2), page by page, and
+// returns how many. progress hears that number after each page; nil: nobody does.
+//
+// It may be stopped at any moment, and begun again: what is done stays done, and what is not opens as before. It may run
+// beside writers, whose secrets it never overwrites. What does not open is left as it is, and the error names it when all
+// else is done; errors.Is tells secret.UnknownKey, secret.Tampered and secret.Corrupt.
+func Reencrypt(ctx context.Context, st store.Store, keys *secret.Keyring, progress func(done int)) (n int, err error) {
+	current, err := keys.Current()
+	if err != nil {
+		return 0, fmt.Errorf("reencrypt: %w", err)
+	}
+	pass := resealing{store: st, keys: keys, progress: progress, filter: store.SecretFilter{Other: current, Limit: resealPage}}
+	for {
+		before := pass.done
+		if err := pass.run(ctx); err != nil {
+			return pass.done, fmt.Errorf("reencrypt: %w", err)
+		}
+		if pass.done == before { // nobody wrote under an old key meanwhile
+			break
+		}
+		n = pass.done
+	}
+	if len(pass.failed) > 0 {
+		return n, fmt.Errorf("reencrypt: %d secrets are left as they are: %w", pass.left, errors.Join(pass.failed...))
+	}
+	return n, nil
+}
+
+// resealing is the work of Reencrypt.
+type resealing struct {
+	store    store.Store
+	keys     *secret.Keyring
+	filter   store.SecretFilter
+	progress func(done int)
+	done     int
+	left     int     // of this pass, what does not open
+	failed   []error // why, of the first ones
+}
+
+// run goes once over all.
+func (p *resealing) run(ctx context.Context) error {
+	p.filter.After, p.left, p.failed = store.SecretKey{}, 0, nil
+	for {
+		var page []store.Secret
+		err := p.store.View(ctx, func(r store.Reader) (err error) {
+			page, err = r.Secrets(p.filter)
+			return err
+		})
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		last := page[len(page)-1]
+		p.filter.After = store.SecretKey{Session: last.Session, Name: last.Name}
+		if err := p.reseal(ctx, page); err != nil {
+			return err
+		}
+		if p.progress != nil {
+			p.progress(p.done)
+		}
+	}
+}
+
+// reseal seals a page again, in one commit.
+func (p *resealing) reseal(ctx context.Context, page []store.Secret) error {
+	type change struct {
+		next store.Secret
+		was  string
+	}
+	var changes []change
+	for _, row := range page {
+		next, err := p.sealed(row)
+		if err != nil {
+			if p.left++; len(p.failed) < maxFailed {
+				p.failed = append(p.failed, fmt.Errorf("session %s: %w", row.Session, err))
+			}
+			continue
+		}
+		changes = append(changes, change{next, row.KeyID})
+	}
+	if len(changes) == 0 {
+		return nil
+	}
+	written := 0
+	err := p.store.InTx(ctx, func(tx store.Tx) error {
+		written = 0
+		for _, c := range changes {
+			ok, err := tx.ResealSecret(c.next, c.was)
+			if err != nil {
+				return err
+			}
+			if ok {
+				written++
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		p.done += written
+	}
+	return err
+}
+
+// sealed is a row under the current key.
+func (p *resealing) sealed(row store.Secret) (store.Secret, error) {
+	at := place("", row)
+	plain, err := p.keys.Open(at, row.Sealed)
+	if err != nil {
+		return row, err
+	}
+	defer clear(plain)
+	if row.Sealed, err = p.keys.Seal(at, plain); err != nil {
+		return row, err
+	}
+	row.KeyID, err = secret.KeyID(row.Sealed)
+	return row, err
+}
+
+// KeysInUse returns the keys under which secrets of sessions are sealed, for [secret.Keyring.Prune].
+func KeysInUse(ctx context.Context, st store.Store) ([]string, error) {
+	var used []string
+	filter := store.SecretFilter{Limit: 1000, Bare: true}
+	for {
+		var page []store.Secret
+		err := st.View(ctx, func(r store.Reader) (err error) {
+			page, err = r.Secrets(filter)
+			return err
+		})
+		if err != nil {
+			return nil, fmt.Errorf("keys in use: %w", err)
+		}
+		if len(page) == 0 {
+			return used, nil
+		}
+		for _, row := range page {
+			if !slices.Contains(used, row.KeyID) {
+				used = append(used, row.KeyID)
+			}
+		}
+		last := page[len(page)-1]
+		filter.After = store.SecretKey{Session: last.Session, Name: last.Name}
+	}
+}

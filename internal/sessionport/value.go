@@ -1,0 +1,67 @@
+package sessionport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/tool"
+)
+
+// values is what a session keeps by key (VA1).
+type values struct{ binding }
+
+var _ tool.Values = values{}
+
+// SetValue writes a value, or replaces it.
+func (p values) SetValue(ctx context.Context, key, text string) error {
+	v := store.Value{Session: p.session, Key: key, Text: text}
+	if err := v.Check(); err != nil {
+		return err
+	}
+	err := p.write(ctx, func(tx store.Tx, _ store.Session) error {
+		_, err := tx.PutValue(v)
+		return err
+	})
+	if errors.Is(err, perdure.Limit) {
+		return fmt.Errorf("%w: a session keeps at most %d values; delete one first", perdure.Limit, store.MaxKeys)
+	}
+	return err
+}
+
+// Value returns a value, and whether it is there.
+func (p values) Value(ctx context.Context, key string) (text string, ok bool, err error) {
+	err = p.store.View(ctx, func(r store.Reader) error {
+		v, err := r.Value(p.session, key)
+		text, ok = v.Text, err == nil
+		if errors.Is(err, perdure.NotFound) {
+			return nil
+		}
+		return err
+	})
+	return text, ok, err
+}
+
+// RemoveValue says whether it was there.
+func (p values) RemoveValue(ctx context.Context, key string) (there bool, err error) {
+	err = p.write(ctx, func(tx store.Tx, _ store.Session) (err error) {
+		there, err = tx.RemoveValue(p.session, key)
+		return err
+	})
+	return there, err
+}
+
+// Keys lists the keys in their order, without values.
+func (p values) Keys(ctx context.Context) (keys []tool.KeyStat, err error) {
+	err = p.store.View(ctx, func(r store.Reader) error {
+		found, err := r.Values(p.session)
+		keys = nil
+		for _, v := range found {
+			keys = append(keys, tool.KeyStat{Key: v.Key, Version: v.Version, CreatedAt: v.CreatedAt, UpdatedAt: v.UpdatedAt})
+		}
+		return err
+	})
+	return keys, err
+}

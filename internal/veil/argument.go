@@ -1,0 +1,160 @@
+package veil
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"slices"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/redact"
+)
+
+// fields says which arguments of a tool are secret.
+type fields struct {
+	known map[string]bool // the properties; true: it is secret
+	some  bool            // one is
+}
+
+func (f fields) none() bool { return !f.some }
+
+// fieldsOf reads which properties of a schema are "writeOnly": true, at any depth: then the whole property is secret. Where
+// the word stands outside of a property, as in a definition that one refers to, all of them are.
+func fieldsOf(schema json.RawMessage) fields {
+	var top map[string]json.RawMessage
+	if !bytes.Contains(schema, []byte("writeOnly")) || perdure.DecodeKnownJSON(schema, &top) != nil {
+		return fields{}
+	}
+	var properties map[string]json.RawMessage
+	if text, ok := top["properties"]; ok && perdure.DecodeKnownJSON(text, &properties) != nil {
+		return fields{}
+	}
+	f := fields{known: map[string]bool{}}
+	elsewhere := false
+	for name, text := range top {
+		elsewhere = elsewhere || name != "properties" && (name == "writeOnly" && string(text) == "true" || writeOnly(text))
+	}
+	for name, text := range properties {
+		f.known[name] = elsewhere || writeOnly(text)
+		f.some = f.some || f.known[name]
+	}
+	f.some = f.some || elsewhere
+	return f
+}
+
+// writeOnly reports whether a schema says so somewhere.
+func writeOnly(schema json.RawMessage) bool {
+	var any any
+	return perdure.DecodeKnownJSON(schema, &any) == nil && saysWriteOnly(any)
+}
+
+func saysWriteOnly(v any) bool {
+	switch v := v.(type) {
+	case map[string]any:
+		return v["writeOnly"] == true || slices.ContainsFunc(slices.Collect(maps.Values(v)), saysWriteOnly)
+	case []any:
+		return slices.ContainsFunc(v, saysWriteOnly)
+	}
+	return false
+}
+
+// secret reports whether an argument is. One that the schema does not know is too: it may be a secret whose name the model
+// got wrong.
+func (f fields) secret(name string) bool {
+	hidden, known := f.known[name]
+	return hidden || !known
+}
+
+// mask puts the mark in the place of what is secret. Arguments that are no object are one mark: nobody can say what is where.
+func (f fields) mask(args json.RawMessage) (shown json.RawMessage, some bool) {
+	object, ok := objectOf(args)
+	if !ok {
+		return json.RawMessage(mark), true
+	}
+	for name := range object {
+		if f.secret(name) {
+			object[name], some = json.RawMessage(mark), true
+		}
+	}
+	return textOf(object), some
+}
+
+// marked reports whether the mark stands in the place of a secret.
+func (f fields) marked(args json.RawMessage) bool {
+	object, ok := objectOf(args)
+	if !ok {
+		return string(args) == mark
+	}
+	for name, text := range object {
+		if f.secret(name) && string(text) == mark {
+			return true
+		}
+	}
+	return false
+}
+
+// secrets are the texts of what is secret, for masking; nil: there are none.
+func (f fields) secrets(args json.RawMessage) *redact.Set {
+	object, ok := objectOf(args)
+	if !ok {
+		return nil
+	}
+	var found *redact.Set
+	for name, value := range object {
+		if !f.secret(name) || string(value) == mark {
+			continue
+		}
+		if found == nil {
+			found = redact.NewSet()
+		}
+		var text string
+		if perdure.DecodeJSON(value, &text) != nil {
+			text = string(value)
+		}
+		found.Add(text)
+	}
+	return found
+}
+
+// fill puts what was held in the place of each mark.
+func fill(args, held json.RawMessage) json.RawMessage {
+	if len(held) == 0 {
+		return args
+	}
+	if string(args) == mark {
+		return held
+	}
+	object, ok := objectOf(args)
+	before, had := objectOf(held)
+	if !ok || !had {
+		return args
+	}
+	for name, value := range object {
+		if old, there := before[name]; there && string(value) == mark {
+			object[name] = old
+		}
+	}
+	return textOf(object)
+}
+
+// objectOf reads an object. Not ok: the text is none, or has a key twice, and then nobody can say which counts.
+func objectOf(text json.RawMessage) (map[string]json.RawMessage, bool) {
+	var object map[string]json.RawMessage
+	if perdure.DecodeJSON(text, &object) != nil || object == nil {
+		return nil, false
+	}
+	return object, true
+}
+
+// textOf writes an object, by its keys.
+func textOf(object map[string]json.RawMessage) json.RawMessage {
+	out := []byte{'{'}
+	for i, name := range slices.Sorted(maps.Keys(object)) {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		key, _ := json.Marshal(name) // a string always encodes
+		out = append(append(append(out, key...), ':'), object[name]...)
+	}
+	return append(out, '}')
+}

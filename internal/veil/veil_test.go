@@ -1,0 +1,61 @@
+package veil
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/redact"
+	"github.com/perdure/perdure/tool"
+)
+
+const schema = `{"type":"object","properties":{"name":{"type":"string"},"value":{"writeOnly":true,"type":"string"},"deep":{"type":"object","properties":{"x":{"writeOnly":true}}}}}`
+
+// TestTakeAndFill wants what is secret, or may be, to be taken out, and to come back for its own call only.
+func TestTakeAndFill(t *testing.T) {
+	t.Parallel()
+	key, other := perdure.CallKey{Session: "s", Call: "c"}, perdure.CallKey{Session: "s", Call: "d"}
+	for _, c := range []struct{ args, shown string }{
+		{`{"name":"n"}`, `{"name":"n"}`},
+		{`{"value":"horse","name":"n"}`, `{"name":"n","value":"<redacted>"}`},
+		{`{"value":7,"deep":{"x":"horse"}}`, `{"deep":"<redacted>","value":"<redacted>"}`},
+		{`{"Value":"horse","secret":"horse"}`, `{"Value":"<redacted>","secret":"<redacted>"}`},
+		{`"{\"value\":\"horse"`, `"<redacted>"`},
+		{`{"value":"horse","value":"horse"}`, `"<redacted>"`},
+	} {
+		var v Vault
+		shown, some := v.Take(key, json.RawMessage(schema), json.RawMessage(c.args))
+		if string(shown) != c.shown || some != (c.args != c.shown) {
+			t.Errorf("%s: shown is %s, %v, want %s", c.args, shown, some, c.shown)
+		}
+		if !some {
+			continue
+		}
+		whole, _ := v.Fill(key, json.RawMessage(schema), shown)
+		if strings.Contains(string(whole), redact.Mark) || Gone(json.RawMessage(schema), whole) != nil {
+			t.Errorf("%s: came back as %s", c.args, whole)
+		}
+		if lost, _ := v.Fill(other, json.RawMessage(schema), shown); Gone(json.RawMessage(schema), lost) == nil {
+			t.Errorf("%s: another call has %s", c.args, lost)
+		}
+		v.Drop(key)
+		if lost, _ := v.Fill(key, json.RawMessage(schema), shown); Gone(json.RawMessage(schema), lost) == nil {
+			t.Errorf("%s: after it was dropped it is %s", c.args, lost)
+		}
+	}
+}
+
+// TestResultStaysJSON wants a result to be masked and to be JSON, whatever the secret is.
+func TestResultStaysJSON(t *testing.T) {
+	t.Parallel()
+	for _, value := range []string{"correct horse", `","b":"xyz`, "12345678", "a\"b\\c\n1234"} {
+		v := New(nil, redact.NewSet(value))
+		for _, body := range []any{map[string]string{"a": value}, []any{value, "b", 1}, 12345678, value} {
+			record, err := v.Result(tool.Success(body)).Record("c")
+			if err != nil || !json.Valid(record.Result) || strings.Contains(string(record.Result), value) {
+				t.Errorf("%q in %v: %s, %v", value, body, record.Result, err)
+			}
+		}
+	}
+}

@@ -1,0 +1,349 @@
+package store
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/agent"
+)
+
+// The bounds of what names a row of the directory; Postgres lets no entry of an index grow beyond 2,704 bytes.
+const (
+	MaxProviderKindBytes = 64       // openai, anthropic …
+	MaxUserBytes         = 256      // of a connection, and of its owner
+	maxTokenBytes        = 64 << 10 // sealed, of a key and of a token
+	MaxMetadataBytes     = 16 << 10 // of a connection
+	maxTitleBytes        = 1 << 10
+)
+
+// Model is a model that sessions may ask.
+type Model struct {
+	ID        perdure.ModelID
+	Provider  perdure.ProviderID
+	Name      string // as its provider calls it
+	Title     string // for people; empty: the name
+	Default   bool   // for those who name none; SetDefaultModel makes it so
+	Version   int64  // counts the writes, from 1
+	CreatedAt time.Time
+	UpdatedAt time.Time
+}
+
+// Provider is where models are asked. Its key stands here sealed only.
+type Provider struct {
+	ID        perdure.ProviderID
+	Kind      string // openai, anthropic …
+	Name      string // for people
+	BaseURL   string // empty: the provider's own
+	Sealed    []byte // the key, sealed for ProviderPlace; empty: it needs none
+	Default   bool   // of its kind; SetDefaultProvider makes it so
+	Version   int64
+	CreatedAt time.Time
+	UpdatedAt time.Time
+}
+
+// Connection is a user's account at a provider of something (CN1). Its token stands here sealed only.
+type Connection struct {
+	User      string
+	Provider  string          // github, google …: any word
+	Sealed    []byte          // the token
+	Owner     string          // whose account it is, for those who clean up (RS7); empty: the user's
+	Metadata  json.RawMessage // an object without secrets; empty: {}
+	Version   int64
+	CreatedAt time.Time
+	UpdatedAt time.Time
+}
+
+// DirectoryReader reads what is kept of agents, and of what they use. What is not there is none, and never an error (MR1).
+// Lists are in the order of their making, then by id.
+type DirectoryReader interface {
+	AgentReader
+	HarnessReader
+	ModelReader
+	ProviderReader
+	ConnectionReader
+}
+
+// DirectoryWriter writes it. A Put names the version that was read, 0 for a row that is new, and answers the row as it is
+// stored: its version is one more, and the moments are the store's. Conflict: the row has another version, or is there
+// already. Invalid: what the row's Check says.
+type DirectoryWriter interface {
+	AgentWriter
+	HarnessWriter
+	ModelWriter
+	ProviderWriter
+	ConnectionWriter
+}
+
+// AgentReader reads agents.
+type AgentReader interface {
+	// Agent returns an agent, also one that is archived or deleted.
+	Agent(id perdure.AgentID) (a agent.Agent, found bool, err error)
+	// Agents lists agents.
+	Agents(filter agent.StatusFilter) ([]agent.Agent, error)
+}
+
+// AgentWriter writes agents.
+type AgentWriter interface {
+	// PutAgent adds or replaces an agent. Invalid, too: its harness is not there, or its status goes back (N11).
+	PutAgent(a agent.Agent) (agent.Agent, error)
+}
+
+// HarnessReader reads harnesses.
+type HarnessReader interface {
+	// Harness returns a harness, also one that is archived or deleted.
+	Harness(id perdure.HarnessID) (h agent.Harness, found bool, err error)
+	// Harnesses lists harnesses.
+	Harnesses(filter agent.StatusFilter) ([]agent.Harness, error)
+	// HarnessChain returns the chain that ends with a harness, root first; of an unknown one it is empty (N8).
+	HarnessChain(leaf perdure.HarnessID) ([]agent.Harness, error)
+}
+
+// HarnessWriter writes harnesses.
+type HarnessWriter interface {
+	// PutHarness adds or replaces a harness. Invalid, too: its parent is not there, its chain comes back to it or is
+	// too deep, or its status goes back. A chain that grows too deep below it is found when it is read.
+	PutHarness(h agent.Harness) (agent.Harness, error)
+}
+
+// ModelReader reads models.
+type ModelReader interface {
+	// Model returns a model.
+	Model(id perdure.ModelID) (m Model, found bool, err error)
+	// Models lists models.
+	Models() ([]Model, error)
+	// DefaultModel returns the default model, of which there is at most one.
+	DefaultModel() (m Model, found bool, err error)
+}
+
+// ModelWriter writes models.
+type ModelWriter interface {
+	// PutModel adds or replaces a model; Default stays as it is. Invalid, too: its provider is not there.
+	PutModel(m Model) (Model, error)
+	// RemoveModel removes a model and says whether it was there. There is no default model then, if it was that.
+	RemoveModel(id perdure.ModelID) (bool, error)
+	// SetDefaultModel makes a model the default one instead of the one before; empty: there is none. NotFound: no such model.
+	SetDefaultModel(id perdure.ModelID) error
+}
+
+// ProviderReader reads providers.
+type ProviderReader interface {
+	// Provider returns a provider.
+	Provider(id perdure.ProviderID) (p Provider, found bool, err error)
+	// Providers lists providers.
+	Providers() ([]Provider, error)
+	// DefaultProvider returns the default provider of a kind, of which there is at most one.
+	DefaultProvider(kind string) (p Provider, found bool, err error)
+}
+
+// ProviderWriter writes providers.
+type ProviderWriter interface {
+	// PutProvider adds or replaces a provider; Default stays as it is. Invalid, too: it was of another kind.
+	PutProvider(p Provider) (Provider, error)
+	// RemoveProvider removes a provider and says whether it was there. Conflict: a model stands on it.
+	RemoveProvider(id perdure.ProviderID) (bool, error)
+	// SetDefaultProvider makes a provider the default one of its kind. NotFound: no such provider.
+	SetDefaultProvider(id perdure.ProviderID) error
+}
+
+// ConnectionReader reads connections.
+type ConnectionReader interface {
+	// Connection returns a user's connection.
+	Connection(user, provider string) (c Connection, found bool, err error)
+	// Connections lists a user's connections, by provider; empty: those of everybody, by user.
+	Connections(user string) ([]Connection, error)
+}
+
+// ConnectionWriter writes connections.
+type ConnectionWriter interface {
+	// PutConnection adds or replaces a connection.
+	PutConnection(c Connection) (Connection, error)
+	// RemoveConnection removes a connection and says whether it was there.
+	RemoveConnection(user, provider string) (bool, error)
+}
+
+// Check returns what is wrong with a model. It is Invalid.
+func (m Model) Check() error {
+	if _, err := perdure.ParseID[perdure.ModelID](string(m.ID)); err != nil {
+		return err
+	}
+	if m.Name == "" || len(m.Name) > maxTitleBytes || len(m.Title) > maxTitleBytes {
+		return fmt.Errorf("%w model %s: its name has %d bytes and its title %d: a name has 1 to %d", perdure.Invalid, m.ID, len(m.Name), len(m.Title), maxTitleBytes)
+	}
+	return nil
+}
+
+// Check returns what is wrong with a provider. It is Invalid.
+func (p Provider) Check() error {
+	if _, err := perdure.ParseID[perdure.ProviderID](string(p.ID)); err != nil {
+		return err
+	}
+	switch {
+	case p.Kind == "" || len(p.Kind) > MaxProviderKindBytes:
+		return fmt.Errorf("%w provider %s: its kind has %d bytes, and 1 to %d are allowed", perdure.Invalid, p.ID, len(p.Kind), MaxProviderKindBytes)
+	case len(p.Name) > maxTitleBytes || len(p.BaseURL) > maxTitleBytes || len(p.Sealed) > maxTokenBytes:
+		return fmt.Errorf("%w provider %s: its name, its URL or its key is too long", perdure.Invalid, p.ID)
+	}
+	return nil
+}
+
+// Check returns what is wrong with a connection. It is Invalid.
+func (c Connection) Check() error {
+	switch {
+	case c.User == "" || len(c.User) > MaxUserBytes || c.Provider == "" || len(c.Provider) > MaxUserBytes || len(c.Owner) > MaxUserBytes:
+		return fmt.Errorf("%w connection: user, provider and owner have %d, %d and %d bytes: the first two have 1 to %d",
+			perdure.Invalid, len(c.User), len(c.Provider), len(c.Owner), MaxUserBytes)
+	case len(c.Sealed) == 0 || len(c.Sealed) > maxTokenBytes:
+		return fmt.Errorf("%w connection to %q: its token has %d bytes", perdure.Invalid, c.Provider, len(c.Sealed))
+	case len(c.Metadata) > MaxMetadataBytes:
+		return fmt.Errorf("%w connection to %q: its metadata has %d bytes, at most %d are allowed", perdure.Invalid, c.Provider, len(c.Metadata), MaxMetadataBytes)
+	}
+	if _, err := perdure.CanonicalJSON(c.Metadata); len(c.Metadata) > 0 && (err != nil || c.Metadata[0] != '{') {
+		return fmt.Errorf("%w connection to %q: its metadata is no JSON object", perdure.Invalid, c.Provider)
+	}
+	return nil
+}
+
+// NextAgent is the row that PutAgent stores, checked against what is there. For stores.
+func NextAgent(r DirectoryReader, a agent.Agent, now time.Time) (agent.Agent, error) {
+	old, found, err := r.Agent(a.ID)
+	if err == nil {
+		err = a.Check()
+	}
+	if err == nil {
+		err = follows(found, stamp{old.Version, old.Status}, stamp{a.Version, a.Status})
+	}
+	if err == nil && a.Harness != "" && a.Harness != old.Harness {
+		_, known, looked := r.Harness(a.Harness)
+		if err = looked; err == nil && !known {
+			err = fmt.Errorf("%w: there is no harness %s", perdure.Invalid, a.Harness)
+		}
+	}
+	if err != nil {
+		return agent.Agent{}, fmt.Errorf("put agent %s: %w", a.ID, err)
+	}
+	a.Version, a.CreatedAt, a.UpdatedAt = next(old.Version, old.CreatedAt, now)
+	a.Status, a.Overlay = orActive(a.Status), agent.Fold(a.Overlay)
+	return a, nil
+}
+
+// NextHarness is the row that PutHarness stores, checked against what is there. For stores.
+func NextHarness(r DirectoryReader, h agent.Harness, now time.Time) (agent.Harness, error) {
+	old, found, err := r.Harness(h.ID)
+	if err == nil {
+		err = h.Check()
+	}
+	if err == nil {
+		err = follows(found, stamp{old.Version, old.Status}, stamp{h.Version, h.Status})
+	}
+	if err == nil {
+		_, err = agent.Chain(h.ID, func(id perdure.HarnessID) (agent.Harness, bool, error) {
+			if id == h.ID {
+				return h, true, nil
+			}
+			return r.Harness(id)
+		})
+	}
+	if err != nil {
+		return agent.Harness{}, fmt.Errorf("put harness %s: %w", h.ID, err)
+	}
+	h.Version, h.CreatedAt, h.UpdatedAt = next(old.Version, old.CreatedAt, now)
+	h.Status, h.Overlay = orActive(h.Status), agent.Fold(h.Overlay)
+	return h, nil
+}
+
+// NextModel is the row that PutModel stores, checked against what is there. For stores.
+func NextModel(r DirectoryReader, m Model, now time.Time) (Model, error) {
+	old, found, err := r.Model(m.ID)
+	if err == nil {
+		err = m.Check()
+	}
+	if err == nil {
+		err = follows(found, stamp{version: old.Version}, stamp{version: m.Version})
+	}
+	if err == nil {
+		_, known, looked := r.Provider(m.Provider)
+		if err = looked; err == nil && !known {
+			err = fmt.Errorf("%w: there is no provider %s", perdure.Invalid, m.Provider)
+		}
+	}
+	if err != nil {
+		return Model{}, fmt.Errorf("put model %s: %w", m.ID, err)
+	}
+	m.Version, m.CreatedAt, m.UpdatedAt = next(old.Version, old.CreatedAt, now)
+	m.Default = old.Default
+	return m, nil
+}
+
+// NextProvider is the row that PutProvider stores, checked against what is there. For stores.
+func NextProvider(r DirectoryReader, p Provider, now time.Time) (Provider, error) {
+	old, found, err := r.Provider(p.ID)
+	if err == nil {
+		err = p.Check()
+	}
+	if err == nil {
+		err = follows(found, stamp{version: old.Version}, stamp{version: p.Version})
+	}
+	if err == nil && found && old.Kind != p.Kind {
+		err = fmt.Errorf("%w: it is of kind %q: add another one of kind %q", perdure.Invalid, old.Kind, p.Kind)
+	}
+	if err != nil {
+		return Provider{}, fmt.Errorf("put provider %s: %w", p.ID, err)
+	}
+	p.Version, p.CreatedAt, p.UpdatedAt = next(old.Version, old.CreatedAt, now)
+	p.Default = old.Default
+	return p, nil
+}
+
+// NextConnection is the row that PutConnection stores, checked against what is there. For stores.
+func NextConnection(r DirectoryReader, c Connection, now time.Time) (Connection, error) {
+	old, found, err := r.Connection(c.User, c.Provider)
+	if err == nil {
+		err = c.Check()
+	}
+	if err == nil {
+		err = follows(found, stamp{version: old.Version}, stamp{version: c.Version})
+	}
+	if err != nil {
+		return Connection{}, fmt.Errorf("put connection to %q: %w", c.Provider, err)
+	}
+	c.Version, c.CreatedAt, c.UpdatedAt = next(old.Version, old.CreatedAt, now)
+	return c, nil
+}
+
+// stamp is what a write of a row is judged by.
+type stamp struct {
+	version int64
+	status  agent.Status // empty where rows have none
+}
+
+// follows refuses a write that was not made of what is there.
+func follows(found bool, stored, given stamp) error {
+	switch {
+	case stored.version != given.version && !found:
+		return fmt.Errorf("%w: version %d of it was read, and it is not there", perdure.Conflict, given.version)
+	case stored.version != given.version && given.version == 0:
+		return fmt.Errorf("%w: it exists", perdure.Conflict)
+	case stored.version != given.version:
+		return fmt.Errorf("%w: version %d of it was read, and it has version %d: read it again", perdure.Conflict, given.version, stored.version)
+	case !given.status.Follows(stored.status):
+		return fmt.Errorf("%w: it is %s, and cannot become %s", perdure.Invalid, orActive(stored.status), orActive(given.status))
+	}
+	return nil
+}
+
+// next is what a store adds to a row.
+func next(version int64, created, now time.Time) (int64, time.Time, time.Time) {
+	if version == 0 {
+		created = now
+	}
+	return version + 1, created, now
+}
+
+func orActive(s agent.Status) agent.Status {
+	if s == "" {
+		return agent.Active
+	}
+	return s
+}

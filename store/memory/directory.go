@@ -1,0 +1,266 @@
+package memory
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/agent"
+	"github.com/perdure/perdure/store"
+)
+
+// directory is what is kept of agents and of what they use.
+type directory struct {
+	agents      tree[agent.Agent]
+	harnesses   tree[agent.Harness]
+	models      tree[store.Model]
+	providers   tree[store.Provider]
+	connections tree[store.Connection] // by user and provider
+	defaults    tree[string]           // ids, by what they are the default of
+}
+
+// The keys of the defaults.
+const (
+	modelDefault    = "model"
+	providerDefault = "provider/" // and the kind
+)
+
+// Agent returns an agent.
+func (v *view) Agent(id perdure.AgentID) (agent.Agent, bool, error) {
+	a, found := v.agents.get(string(id))
+	a.Overlay = agent.Fold(a.Overlay) // a copy
+	return a, found, nil
+}
+
+// Agents lists agents.
+func (v *view) Agents(filter agent.StatusFilter) ([]agent.Agent, error) {
+	return listed(v.agents, func(a *agent.Agent) bool {
+		a.Overlay = agent.Fold(a.Overlay)
+		return filter.Fits(a.Status)
+	}, func(a agent.Agent) (time.Time, string) { return a.CreatedAt, string(a.ID) }), nil
+}
+
+// PutAgent adds or replaces an agent.
+func (t *tx) PutAgent(a agent.Agent) (agent.Agent, error) {
+	a, err := store.NextAgent(t, a, t.now)
+	if err == nil {
+		a, err = stored(a)
+	}
+	if err != nil {
+		return agent.Agent{}, err
+	}
+	t.agents = t.agents.put(string(a.ID), a)
+	a, _, _ = t.Agent(a.ID)
+	return a, nil
+}
+
+// Harness returns a harness.
+func (v *view) Harness(id perdure.HarnessID) (agent.Harness, bool, error) {
+	h, found := v.harnesses.get(string(id))
+	h.Overlay = agent.Fold(h.Overlay)
+	return h, found, nil
+}
+
+// Harnesses lists harnesses.
+func (v *view) Harnesses(filter agent.StatusFilter) ([]agent.Harness, error) {
+	return listed(v.harnesses, func(h *agent.Harness) bool {
+		h.Overlay = agent.Fold(h.Overlay)
+		return filter.Fits(h.Status)
+	}, func(h agent.Harness) (time.Time, string) { return h.CreatedAt, string(h.ID) }), nil
+}
+
+// HarnessChain returns the chain that ends with a harness.
+func (v *view) HarnessChain(leaf perdure.HarnessID) ([]agent.Harness, error) {
+	return agent.Chain(leaf, v.Harness)
+}
+
+// PutHarness adds or replaces a harness.
+func (t *tx) PutHarness(h agent.Harness) (agent.Harness, error) {
+	h, err := store.NextHarness(t, h, t.now)
+	if err == nil {
+		h, err = stored(h)
+	}
+	if err != nil {
+		return agent.Harness{}, err
+	}
+	t.harnesses = t.harnesses.put(string(h.ID), h)
+	h, _, _ = t.Harness(h.ID)
+	return h, nil
+}
+
+// Model returns a model.
+func (v *view) Model(id perdure.ModelID) (store.Model, bool, error) {
+	m, found := v.models.get(string(id))
+	m.Default = found && v.isDefault(modelDefault, string(id))
+	return m, found, nil
+}
+
+// Models lists models.
+func (v *view) Models() ([]store.Model, error) {
+	return listed(v.models, func(m *store.Model) bool {
+		m.Default = v.isDefault(modelDefault, string(m.ID))
+		return true
+	}, func(m store.Model) (time.Time, string) { return m.CreatedAt, string(m.ID) }), nil
+}
+
+// DefaultModel returns the default model.
+func (v *view) DefaultModel() (store.Model, bool, error) {
+	id, _ := v.defaults.get(modelDefault)
+	return v.Model(perdure.ModelID(id))
+}
+
+// PutModel adds or replaces a model.
+func (t *tx) PutModel(m store.Model) (store.Model, error) {
+	m, err := store.NextModel(t, m, t.now)
+	if err == nil {
+		t.models = t.models.put(string(m.ID), m)
+	}
+	return m, err
+}
+
+// RemoveModel removes a model.
+func (t *tx) RemoveModel(id perdure.ModelID) (bool, error) {
+	there := t.models.has(string(id))
+	t.models = t.models.remove(string(id))
+	if t.isDefault(modelDefault, string(id)) {
+		t.defaults = t.defaults.remove(modelDefault)
+	}
+	return there, nil
+}
+
+// SetDefaultModel makes a model the default one.
+func (t *tx) SetDefaultModel(id perdure.ModelID) error {
+	switch {
+	case id == "":
+		t.defaults = t.defaults.remove(modelDefault)
+		return nil
+	case !t.models.has(string(id)):
+		return fmt.Errorf("make model %s the default: %w", id, perdure.NotFound)
+	}
+	t.defaults = t.defaults.put(modelDefault, string(id))
+	return nil
+}
+
+// Provider returns a provider.
+func (v *view) Provider(id perdure.ProviderID) (store.Provider, bool, error) {
+	p, found := v.providers.get(string(id))
+	p.Sealed, p.Default = clone(p.Sealed), found && v.isDefault(providerDefault+p.Kind, string(id))
+	return p, found, nil
+}
+
+// Providers lists providers.
+func (v *view) Providers() ([]store.Provider, error) {
+	return listed(v.providers, func(p *store.Provider) bool {
+		p.Sealed, p.Default = clone(p.Sealed), v.isDefault(providerDefault+p.Kind, string(p.ID))
+		return true
+	}, func(p store.Provider) (time.Time, string) { return p.CreatedAt, string(p.ID) }), nil
+}
+
+// DefaultProvider returns the default provider of a kind.
+func (v *view) DefaultProvider(kind string) (store.Provider, bool, error) {
+	id, _ := v.defaults.get(providerDefault + kind)
+	return v.Provider(perdure.ProviderID(id))
+}
+
+// PutProvider adds or replaces a provider.
+func (t *tx) PutProvider(p store.Provider) (store.Provider, error) {
+	p, err := store.NextProvider(t, p, t.now)
+	if err != nil {
+		return store.Provider{}, err
+	}
+	p.Sealed = clone(p.Sealed)
+	t.providers = t.providers.put(string(p.ID), p)
+	p, _, _ = t.Provider(p.ID)
+	return p, nil
+}
+
+// RemoveProvider removes a provider that no model stands on.
+func (t *tx) RemoveProvider(id perdure.ProviderID) (bool, error) {
+	p, there := t.providers.get(string(id))
+	for _, m := range t.models.from("") {
+		if m.Provider == id {
+			return false, fmt.Errorf("remove provider %s: %w: model %s stands on it: remove that first", id, perdure.Conflict, m.ID)
+		}
+	}
+	t.providers = t.providers.remove(string(id))
+	if there && t.isDefault(providerDefault+p.Kind, string(id)) {
+		t.defaults = t.defaults.remove(providerDefault + p.Kind)
+	}
+	return there, nil
+}
+
+// SetDefaultProvider makes a provider the default one of its kind.
+func (t *tx) SetDefaultProvider(id perdure.ProviderID) error {
+	p, found := t.providers.get(string(id))
+	if !found {
+		return fmt.Errorf("make provider %s the default: %w", id, perdure.NotFound)
+	}
+	t.defaults = t.defaults.put(providerDefault+p.Kind, string(id))
+	return nil
+}
+
+// Connection returns a user's connection.
+func (v *view) Connection(user, provider string) (store.Connection, bool, error) {
+	c, found := v.connections.get(requestKey(user, provider))
+	c.Sealed, c.Metadata = clone(c.Sealed), clone(c.Metadata)
+	return c, found, nil
+}
+
+// Connections lists a user's connections, or all.
+func (v *view) Connections(user string) ([]store.Connection, error) {
+	var found []store.Connection
+	for _, c := range v.connections.from("") {
+		if user == "" || c.User == user {
+			c.Sealed, c.Metadata = clone(c.Sealed), clone(c.Metadata)
+			found = append(found, c)
+		}
+	}
+	slices.SortFunc(found, func(a, b store.Connection) int {
+		return cmp.Or(cmp.Compare(a.User, b.User), cmp.Compare(a.Provider, b.Provider))
+	})
+	return found, nil
+}
+
+// PutConnection adds or replaces a connection.
+func (t *tx) PutConnection(c store.Connection) (store.Connection, error) {
+	c, err := store.NextConnection(t, c, t.now)
+	if err != nil {
+		return store.Connection{}, err
+	}
+	c.Sealed, c.Metadata = clone(c.Sealed), clone(c.Metadata)
+	t.connections = t.connections.put(requestKey(c.User, c.Provider), c)
+	c, _, _ = t.Connection(c.User, c.Provider)
+	return c, nil
+}
+
+// RemoveConnection removes a connection.
+func (t *tx) RemoveConnection(user, provider string) (bool, error) {
+	key := requestKey(user, provider)
+	there := t.connections.has(key)
+	t.connections = t.connections.remove(key)
+	return there, nil
+}
+
+// isDefault reports whether an id is the default of what a key says.
+func (v *view) isDefault(key, id string) bool {
+	is, _ := v.defaults.get(key)
+	return is == id
+}
+
+// listed returns the rows that are wanted, in the order of their making, then by id. wanted may change its copy.
+func listed[V any](rows tree[V], wanted func(*V) bool, order func(V) (time.Time, string)) []V {
+	var found []V
+	for _, v := range rows.from("") {
+		if wanted(&v) {
+			found = append(found, v)
+		}
+	}
+	slices.SortFunc(found, func(a, b V) int {
+		madeA, idA := order(a)
+		madeB, idB := order(b)
+		return cmp.Or(madeA.Compare(madeB), cmp.Compare(idA, idB))
+	})
+	return found
+}

@@ -1,0 +1,163 @@
+package memory
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/store"
+)
+
+// Value returns a value.
+func (v *view) Value(session perdure.SessionID, key string) (store.Value, error) {
+	found, ok := v.values.get(keptKey(session, key))
+	if !ok {
+		return store.Value{}, fmt.Errorf("value %q of %s: %w", key, session, perdure.NotFound)
+	}
+	return found, nil
+}
+
+// Values lists the values of a session, without their texts.
+func (v *view) Values(session perdure.SessionID) ([]store.Value, error) {
+	found := below(v.values, session)
+	for i := range found {
+		found[i].Text = ""
+	}
+	return found, nil
+}
+
+// PutValue writes a value, or replaces it.
+func (t *tx) PutValue(v store.Value) (store.Value, error) {
+	err := v.Check()
+	key := keptKey(v.Session, v.Key)
+	known, there := t.values.get(key)
+	switch {
+	case err != nil:
+	case !t.sessions.has(string(v.Session)):
+		err = fmt.Errorf("session %s: %w", v.Session, perdure.NotFound)
+	case !there:
+		known.CreatedAt = t.now
+		if n := len(below(t.values, v.Session)); n >= store.MaxKeys {
+			err = fmt.Errorf("%w: the session has %d values; remove one first", perdure.Limit, n)
+		}
+	}
+	if err != nil {
+		return store.Value{}, fmt.Errorf("put value %q of %s: %w", v.Key, v.Session, err)
+	}
+	v.Version, v.CreatedAt, v.UpdatedAt = known.Version+1, known.CreatedAt, t.now
+	t.values = t.values.put(key, v)
+	v.Text = ""
+	return v, nil
+}
+
+// RemoveValue removes a value.
+func (t *tx) RemoveValue(session perdure.SessionID, key string) (bool, error) {
+	there := t.values.has(keptKey(session, key))
+	t.values = t.values.remove(keptKey(session, key))
+	return there, nil
+}
+
+// Secret returns a secret.
+func (v *view) Secret(session perdure.SessionID, name string) (store.Secret, error) {
+	s, ok := v.secrets.get(keptKey(session, name))
+	if !ok {
+		return store.Secret{}, fmt.Errorf("secret %q of %s: %w", name, session, perdure.NotFound)
+	}
+	return cloneSecret(s), nil
+}
+
+// Secrets lists secrets.
+func (v *view) Secrets(filter store.SecretFilter) ([]store.Secret, error) {
+	after := keptKey(filter.After.Session, filter.After.Name)
+	if filter.Session != "" {
+		after = keptKey(filter.Session, filter.After.Name)
+	}
+	if filter.Session == "" && filter.After == (store.SecretKey{}) {
+		after = ""
+	}
+	var found []store.Secret
+	for key, s := range v.secrets.from(after) {
+		switch {
+		case key == after || s.KeyID == filter.Other:
+			continue
+		case filter.Session != "" && s.Session != filter.Session:
+			return found, nil
+		}
+		s = cloneSecret(s)
+		if filter.Bare {
+			s.Sealed = nil
+		}
+		if found = append(found, s); len(found) == filter.Limit {
+			break
+		}
+	}
+	return found, nil
+}
+
+// PutSecret writes the next version of a secret.
+func (t *tx) PutSecret(s store.Secret) error {
+	err := s.Check()
+	key := keptKey(s.Session, s.Name)
+	known, there := t.secrets.get(key)
+	switch {
+	case err != nil:
+	case !t.sessions.has(string(s.Session)):
+		err = fmt.Errorf("session %s: %w", s.Session, perdure.NotFound)
+	case !there && len(below(t.secrets, s.Session)) >= store.MaxKeys:
+		err = fmt.Errorf("%w: the session has %d secrets; remove one first", perdure.Limit, store.MaxKeys)
+	case s.Version != known.Version+1:
+		err = fmt.Errorf("%w: version %d is there, and %d is to be written", perdure.Conflict, known.Version, s.Version)
+	}
+	if err != nil {
+		return fmt.Errorf("put secret %q of %s: %w", s.Name, s.Session, err)
+	}
+	s = cloneSecret(s)
+	s.CreatedAt, s.UpdatedAt = t.now, t.now
+	if there {
+		s.CreatedAt = known.CreatedAt
+	}
+	t.secrets = t.secrets.put(key, s)
+	return nil
+}
+
+// ResealSecret replaces what is sealed of a version.
+func (t *tx) ResealSecret(s store.Secret, was string) (bool, error) {
+	if err := s.Check(); err != nil {
+		return false, fmt.Errorf("reseal secret %q of %s: %w", s.Name, s.Session, err)
+	}
+	known, ok := t.secrets.get(keptKey(s.Session, s.Name))
+	if !ok || known.Version != s.Version || known.KeyID != was {
+		return false, nil
+	}
+	known.Sealed, known.KeyID = clone(s.Sealed), s.KeyID
+	t.secrets = t.secrets.put(keptKey(s.Session, s.Name), known)
+	return true, nil
+}
+
+// RemoveSecret removes a secret.
+func (t *tx) RemoveSecret(session perdure.SessionID, name string) (bool, error) {
+	there := t.secrets.has(keptKey(session, name))
+	t.secrets = t.secrets.remove(keptKey(session, name))
+	return there, nil
+}
+
+// keptKey orders what sessions keep by session and name.
+func keptKey(session perdure.SessionID, name string) string { return sessionPrefix(session) + name }
+
+// below returns what a session keeps, by the bytes of the names; nothing is nil.
+func below[V any](all tree[V], session perdure.SessionID) []V {
+	var found []V
+	for key, value := range all.from(sessionPrefix(session)) {
+		if !strings.HasPrefix(key, sessionPrefix(session)) {
+			break
+		}
+		found = append(found, value)
+	}
+	return found
+}
+
+func cloneSecret(s store.Secret) store.Secret {
+	s.Sealed, s.Hosts = clone(s.Sealed), slices.Clone(s.Hosts)
+	return s
+}

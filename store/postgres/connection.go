@@ -1,0 +1,132 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/perdure/perdure/store/sqlstore"
+)
+
+// The statements around a transaction. Each is one round trip; what is asked beside BEGIN comes with its answer. To ask for
+// its number makes a transaction have one, by which its outcome can be asked later (settle).
+const (
+	beginWrite = `BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SELECT ` + clockNow + `, pg_current_xact_id(), pg_backend_pid()`
+	beginRead  = `BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT ` + clockNow + `, 0, 0`
+	commit     = `COMMIT`
+	rollback   = `ROLLBACK`
+
+	clockNow = `CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT)`
+
+	lockAlone  = `SELECT pg_advisory_xact_lock($1), ` + clockNow
+	lockShared = `SELECT pg_advisory_xact_lock_shared($1), ` + clockNow
+)
+
+// closeLimit bounds how long a goodbye to the server may take.
+const closeLimit = 5 * time.Second
+
+// connection is one held connection in a transaction. It is used by one goroutine at a time.
+type connection struct {
+	*sql.Conn
+	begun transaction
+}
+
+var _ sqlstore.DB = (*connection)(nil)
+
+// transaction is what the server said when a transaction began.
+type transaction struct {
+	clock   time.Time // of the database
+	at      time.Time // by this process, when the answer came
+	number  string    // of a writing one: an xid8
+	backend string    // the process that carries it
+}
+
+// now is the database's clock: what it said at the beginning, and how long ago that was.
+func (t transaction) now() time.Time { return t.clock.Add(time.Since(t.at)) }
+
+// connect takes a connection from a pool and begins a transaction on it.
+func connect(ctx context.Context, db *sql.DB, begin string) (*connection, error) {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("connect: %w", err)
+	}
+	c := &connection{Conn: conn}
+	if err := c.start(ctx, begin); err != nil {
+		c.discard()
+		return nil, fmt.Errorf("begin: %w", err)
+	}
+	return c, nil
+}
+
+func (c *connection) start(ctx context.Context, begin string) error {
+	results, err := c.simply(ctx, begin)
+	if err != nil {
+		return err
+	}
+	c.begun.at = time.Now()
+	row := results[len(results)-1].Rows[0]
+	us, err := strconv.ParseInt(string(row[0]), 10, 64)
+	if err != nil {
+		return fmt.Errorf("read the database's clock: %w", err)
+	}
+	c.begun.clock, c.begun.number, c.begun.backend = time.UnixMicro(us), string(row[1]), string(row[2])
+	return nil
+}
+
+// simply runs statements without parameters in one round trip.
+func (c *connection) simply(ctx context.Context, text string) (results []*pgconn.Result, err error) {
+	err = c.Raw(func(conn any) error {
+		l := conn.(*link)
+		results, err = l.pg.PgConn().Exec(ctx, text).ReadAll()
+		return l.fault(err)
+	})
+	return results, err
+}
+
+// undo ends a transaction without a trace and gives the connection back, or away where it does not answer.
+func (c *connection) undo() {
+	ctx, stop := context.WithTimeout(context.Background(), closeLimit)
+	defer stop()
+	if _, err := c.simply(ctx, rollback); err != nil {
+		c.discard() // the server ends what was left open on it
+		return
+	}
+	c.release()
+}
+
+// release gives the connection back to its pool.
+func (c *connection) release() { _ = c.Close() } // it says only that it was closed before
+
+// discard closes the connection for good: closed in the ordinary way it would come back from the pool.
+func (c *connection) discard() {
+	_ = c.Raw(func(any) error { return driver.ErrBadConn }) // this is what ends it
+	_ = c.Close()
+}
+
+// lock is sqlstore.Dialect.Lock.
+func lock(ctx context.Context, db sqlstore.DB, name string, shared bool) (at time.Time, err error) {
+	query := lockAlone
+	if shared {
+		query = lockShared
+	}
+	rows, err := db.QueryContext(ctx, query, lockNumber(name))
+	if err != nil {
+		return at, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var nothing any
+		var us int64
+		if err := rows.Scan(&nothing, &us); err != nil {
+			return at, err
+		}
+		at = time.UnixMicro(us)
+	}
+	return at, rows.Err()
+}

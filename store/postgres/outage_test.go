@@ -1,0 +1,155 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/pgtest"
+	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/store/postgres"
+)
+
+// TestR09Outages stops and starts the server under load. PERDURE_OUTAGES says how often.
+func TestR09Outages(t *testing.T) {
+	t.Parallel()
+	c := pgtest.Own(t, pgtest.Config{})
+	url, err := c.Database(t.Context(), migrated)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := newLoad(t, url)
+	for range times(t, "PERDURE_OUTAGES", 3) {
+		l.progress(t, 40)
+		if err := errors.Join(c.Stop(), c.Start()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.finish(t)
+}
+
+// TestR09KilledBackends kills connections at random under load. PERDURE_OUTAGES says how often.
+func TestR09KilledBackends(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	l := newLoad(t, url)
+	killed := 0
+	for range 5 * times(t, "PERDURE_OUTAGES", 3) {
+		l.progress(t, 10)
+		n, err := pgtest.Shared(t).KillBackends(t.Context(), url, 2, "perdure")
+		if err != nil {
+			t.Fatal(err)
+		}
+		killed += n
+	}
+	if killed == 0 {
+		t.Error("nothing was killed")
+	}
+	l.finish(t)
+}
+
+func times(t *testing.T, name string, otherwise int) int {
+	t.Helper()
+	text, ok := os.LookupEnv(name)
+	if !ok {
+		return otherwise
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return n
+}
+
+// load is writers in two stores on one database. Each writes to a session of its own, and all to one that they share.
+type load struct {
+	stores  []*postgres.Store
+	acked   [8][]perdure.EventID // by writer; read once they have ended
+	count   atomic.Int64
+	stop    context.CancelFunc
+	writers sync.WaitGroup
+	errs    [8]error
+}
+
+func newLoad(t *testing.T, url string) *load {
+	t.Helper()
+	l := &load{stores: []*postgres.Store{open(t, postgres.Config{URL: url}), open(t, postgres.Config{URL: url})}}
+	begun(t, l.stores[0])
+	ctx, stop := context.WithCancel(t.Context())
+	l.stop = stop
+	for w := range l.acked {
+		write(t, l.stores[0], func(tx store.Tx) error { return tx.CreateSession(store.Session{ID: ownSession(w), CreatedAt: noon}) })
+		l.writers.Go(func() {
+			for n := 0; ctx.Err() == nil; n++ {
+				if l.errs[w] = l.write(w, n); l.errs[w] != nil {
+					return
+				}
+			}
+		})
+	}
+	t.Cleanup(func() { stop(); l.writers.Wait() })
+	return l
+}
+
+func ownSession(w int) perdure.SessionID { return perdure.SessionID(fmt.Sprint("session_of_", w)) }
+
+// write is one transaction: an event in the writer's own session, and a byte in the counter that all share.
+func (l *load) write(w, n int) error {
+	e := titled(fmt.Sprintf("event_%d_%d", w, n))
+	err := l.stores[w%2].InTx(context.Background(), func(tx store.Tx) error {
+		return errors.Join(grow(tx), tx.Append(ownSession(w), []perdure.Event{e}))
+	})
+	if err == nil {
+		l.acked[w] = append(l.acked[w], e.ID)
+		l.count.Add(1)
+	}
+	return err
+}
+
+// progress waits until n more transactions were acknowledged.
+func (l *load) progress(t *testing.T, n int64) {
+	t.Helper()
+	for want := l.count.Load() + n; l.count.Load() < want; {
+		if err := l.stores[0].View(t.Context(), func(r store.Reader) error { _, err := r.Session(theSession); return err }); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// finish ends the load. What was acknowledged is there once, in order, and nothing else is.
+func (l *load) finish(t *testing.T) {
+	t.Helper()
+	l.progress(t, 20)
+	l.stop()
+	l.writers.Wait()
+	if err := errors.Join(l.errs[:]...); err != nil {
+		t.Fatalf("a transaction failed: %v", err)
+	}
+	total := 0
+	for w, acked := range l.acked {
+		var found []perdure.Event
+		err := l.stores[0].View(t.Context(), func(r store.Reader) (err error) {
+			found, err = r.Events(ownSession(w), 0, 0)
+			return err
+		})
+		if err != nil || len(found) != len(acked) {
+			t.Fatalf("writer %d: got %d events, %v, want %d", w, len(found), err, len(acked))
+		}
+		for i, e := range found {
+			if e.ID != acked[i] || e.Seq != int64(i+1) {
+				t.Errorf("writer %d: got %s at %d, want %s at %d", w, e.ID, e.Seq, acked[i], i+1)
+			}
+		}
+		total += len(acked)
+	}
+	if got := grown(t, l.stores[1]); got != total {
+		t.Errorf("the counter has %d, want %d", got, total)
+	}
+	t.Logf("%d transactions", total)
+}

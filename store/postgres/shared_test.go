@@ -1,0 +1,322 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/pgtest"
+	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/store/postgres"
+)
+
+// TestWatchOfAnotherProcess has one store watch what another one commits.
+func TestWatchOfAnotherProcess(t *testing.T) {
+	t.Parallel()
+	cases := []struct {
+		name  string
+		poll  time.Duration // of the one that watches
+		upset func(t *testing.T, url string, writes, watches *postgres.Store)
+	}{
+		{"by_its_word", time.Hour, func(*testing.T, string, *postgres.Store, *postgres.Store) {}},
+		{"when_its_listener_was_killed", time.Hour, func(t *testing.T, url string, _, _ *postgres.Store) {
+			n, err := pgtest.Shared(t).KillBackends(t.Context(), url, 10, "perdure listener")
+			if err != nil || n == 0 {
+				t.Fatalf("killed %d listeners: %v", n, err)
+			}
+		}},
+		{"when_the_word_is_lost", 20 * time.Millisecond, func(_ *testing.T, _ string, writes, watches *postgres.Store) {
+			postgres.Mute(writes, watches)
+		}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			url := database(t)
+			writes, watches := open(t, postgres.Config{URL: url}), open(t, postgres.Config{URL: url, Poll: c.poll})
+			begun(t, writes)
+			ctx, stop := context.WithTimeout(t.Context(), patience)
+			defer stop()
+			seen, done := make(chan int64), make(chan error, 1)
+			go func() {
+				done <- watches.Watch(ctx, theSession, 0, func(f store.Frame) error {
+					select {
+					case seen <- f.Event.Seq:
+						return nil
+					case <-ctx.Done():
+						return ctx.Err()
+					}
+				})
+			}()
+			if err := watches.Listening(ctx, 2); err != nil {
+				t.Fatal(err)
+			}
+			c.upset(t, url, writes, watches)
+
+			for want := int64(1); want <= 20; want++ {
+				write(t, writes, func(tx store.Tx) error {
+					return tx.Append(theSession, []perdure.Event{titled(fmt.Sprint("event_", want))})
+				})
+				select {
+				case got := <-seen:
+					if got != want {
+						t.Fatalf("got event %d, want %d", got, want)
+					}
+				case err := <-done:
+					t.Fatalf("watch ended before event %d: %v", want, err)
+				}
+			}
+			stop()
+			if err := <-done; !errors.Is(err, context.Canceled) {
+				t.Errorf("got %v, want canceled", err)
+			}
+		})
+	}
+}
+
+// TestFenceOfAnotherProcess has a driver taken its session by another process: what it writes after that is refused, also
+// when it had begun before.
+func TestFenceOfAnotherProcess(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	old, next := open(t, postgres.Config{URL: url}), open(t, postgres.Config{URL: url})
+	begun(t, old)
+	write(t, old, func(tx store.Tx) error { _, err := tx.TakeSession(theSession, "worker_old"); return err })
+	taken := make(chan error, 1)
+	began, committed := false, false
+
+	err := old.InTx(t.Context(), func(tx store.Tx) error {
+		if _, err := tx.LockSession(theSession, 1); err != nil {
+			return err
+		}
+		if !began {
+			began = true
+			go func() {
+				taken <- next.InTx(t.Context(), func(tx store.Tx) error {
+					_, err := tx.TakeSession(theSession, "worker_next")
+					if events, err := tx.Events(theSession, 0, 0); err == nil {
+						committed = len(events) == 1
+					}
+					return err
+				})
+			}()
+		}
+		return tx.Append(theSession, []perdure.Event{titled("event_1")})
+	})
+	if err := errors.Join(err, <-taken); err != nil {
+		t.Fatal(err)
+	}
+	late := old.InTx(t.Context(), func(tx store.Tx) error {
+		_, err := tx.LockSession(theSession, 1)
+		return err
+	})
+
+	if !errors.Is(late, perdure.Lost) {
+		t.Errorf("got %v, want lost", late)
+	}
+	if !committed {
+		t.Error("the session was taken before the transaction that held it had ended")
+	}
+}
+
+// TestLeaseIsAskedUnderLock has a worker's lease end while a transaction that asked for it is open: who buries the worker waits
+// for that transaction, and one that asks later is told.
+func TestLeaseIsAskedUnderLock(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	own, other := open(t, postgres.Config{URL: url}), open(t, postgres.Config{URL: url})
+	write(t, own, func(tx store.Tx) error {
+		return tx.PutWorker(store.Worker{ID: "worker_1", LeaseUntil: tx.Now().Add(time.Hour)})
+	})
+	buried, order := make(chan error, 1), make(chan string, 2)
+
+	inside := make(chan struct{})
+	go func() {
+		<-inside
+		err := other.InTx(context.Background(), func(tx store.Tx) error { return tx.RemoveWorker("worker_1") })
+		order <- "buried"
+		buried <- err
+	}()
+	err := own.InTx(t.Context(), func(tx store.Tx) error {
+		if _, err := tx.Worker("worker_1"); err != nil {
+			return err
+		}
+		close(inside)
+		waitForLock(t, url)
+		order <- "asked"
+		return nil
+	})
+
+	if err := errors.Join(err, <-buried); err != nil {
+		t.Fatal(err)
+	}
+	if first := <-order; first != "asked" {
+		t.Errorf("the worker was %s while its own transaction ran", first)
+	}
+}
+
+// TestCapsHoldOverProcesses has two processes add what is counted in the same transaction: never more than the cap.
+func TestCapsHoldOverProcesses(t *testing.T) {
+	t.Parallel()
+	const limit, rivals = 5, 24
+	cases := []struct {
+		name  string
+		count func(tx store.Tx) (int, error)
+		add   func(tx store.Tx, i int) error
+	}{
+		{"of_the_tasks_of_a_session", func(tx store.Tx) (int, error) { return tasksOf(tx, theSession) }, addTask},
+		{"of_all_tasks", func(tx store.Tx) (int, error) { return tasksOf(tx, "") }, addTask},
+		{"of_the_subagents_of_a_tree", func(tx store.Tx) (int, error) {
+			n, err := tx.CountSpawns(theSession)
+			return n.Total, err
+		}, func(tx store.Tx, i int) error {
+			key := perdure.CallKey{Session: theSession, Call: perdure.CallID(fmt.Sprint("call_", i))}
+			_, _, err := tx.ClaimSpawn(store.Spawn{Key: key, Root: theSession, Token: "token"})
+			return err
+		}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			url := database(t)
+			stores := []*postgres.Store{open(t, postgres.Config{URL: url}), open(t, postgres.Config{URL: url})}
+			begun(t, stores[0])
+			errs := make([]error, rivals)
+
+			var all sync.WaitGroup
+			for i := range rivals {
+				all.Go(func() {
+					errs[i] = stores[i%2].InTx(t.Context(), func(tx store.Tx) error {
+						n, err := c.count(tx)
+						if err != nil || n >= limit {
+							return err
+						}
+						return c.add(tx, i)
+					})
+				})
+			}
+			all.Wait()
+
+			if err := errors.Join(errs...); err != nil {
+				t.Fatal(err)
+			}
+			write(t, stores[0], func(tx store.Tx) error {
+				if n, err := c.count(tx); err != nil || n != limit {
+					t.Errorf("got %d, %v, want %d", n, err, limit)
+				}
+				return nil
+			})
+		})
+	}
+}
+
+func tasksOf(tx store.Tx, session perdure.SessionID) (n int, err error) {
+	counts, err := tx.CountTasks(perdure.TaskRunning, session)
+	for _, c := range counts {
+		n += c.N
+	}
+	return n, err
+}
+
+func addTask(tx store.Tx, i int) error {
+	_, _, err := tx.CreateTask(perdure.Task{ID: perdure.TaskID(fmt.Sprint("task_", i)), Session: theSession, Attempt: 1, State: perdure.TaskRunning})
+	return err
+}
+
+// TestPositionsAreOnce has two processes add rows at once: no two have the same place, and who pages through messages misses
+// none that came while they read.
+func TestPositionsAreOnce(t *testing.T) {
+	t.Parallel()
+	const writers, each = 6, 20
+	url := database(t)
+	stores := []*postgres.Store{open(t, postgres.Config{URL: url}), open(t, postgres.Config{URL: url})}
+	begun(t, stores[0])
+	write(t, stores[0], func(tx store.Tx) error { return addTask(tx, 0) })
+	errs := make([]error, writers)
+	var all sync.WaitGroup
+	written := make(chan struct{})
+	for w := range writers {
+		all.Go(func() {
+			for i := range each {
+				m := perdure.TaskMessage{ID: perdure.TaskMessageID(fmt.Sprintf("msg_%d_%d", w, i)), Task: "task_0", Direction: perdure.Inbound}
+				err := stores[w%2].InTx(t.Context(), func(tx store.Tx) error { return tx.AddTaskMessage(m) })
+				errs[w] = errors.Join(errs[w], err)
+			}
+		})
+	}
+	go func() { all.Wait(); close(written) }()
+
+	seen := map[perdure.TaskMessageID]int{}
+	var last perdure.TaskMessageID
+	for over := false; ; {
+		var page []perdure.TaskMessage
+		err := stores[0].View(t.Context(), func(r store.Reader) (err error) {
+			page, err = r.TaskMessages("task_0", last, 7)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range page {
+			seen[m.ID]++
+			last = m.ID
+		}
+		if len(page) > 0 {
+			continue
+		}
+		if over {
+			break
+		}
+		select {
+		case <-written:
+			over = true // one more look
+		default:
+		}
+	}
+
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	if len(seen) != writers*each {
+		t.Errorf("saw %d messages, want %d", len(seen), writers*each)
+	}
+	for id, n := range seen {
+		if n != 1 {
+			t.Errorf("saw %s %d times", id, n)
+		}
+	}
+}
+
+// TestPlacesOfTwoSessions adds a task to each of two sessions at the same time, in transactions that do not see each other.
+func TestPlacesOfTwoSessions(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	s := open(t, postgres.Config{URL: url})
+	met := [2]chan struct{}{make(chan struct{}), make(chan struct{})}
+	var all sync.WaitGroup
+	for i, session := range []perdure.SessionID{theSession, otherSession} {
+		all.Go(func() {
+			id := perdure.TaskID(fmt.Sprint("task_", i))
+			err := s.InTx(t.Context(), func(tx store.Tx) error {
+				_, _, err := tx.CreateTask(perdure.Task{ID: id, Session: session, Attempt: 1, State: perdure.TaskRunning})
+				close(met[i])
+				<-met[1-i]
+				return err
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+
+	var places int
+	err := postgres.OpenSQL(t, url).QueryRow(`SELECT COUNT(DISTINCT position) FROM task`).Scan(&places)
+	if err != nil || places != 2 {
+		t.Errorf("got %d places for two tasks, %v", places, err)
+	}
+}

@@ -1,0 +1,222 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/store/postgres"
+)
+
+const otherSession = perdure.SessionID("session_00000000000070008000000000000002")
+
+func contains(err error, words string) bool {
+	return err != nil && strings.Contains(err.Error(), words)
+}
+
+// waitForLock waits until somebody waits for a lock in a database.
+func waitForLock(t *testing.T, url string) {
+	t.Helper()
+	db := postgres.OpenSQL(t, url)
+	look, end := time.NewTicker(5*time.Millisecond), time.After(patience)
+	defer look.Stop()
+	for {
+		var n int
+		err := db.QueryRow(`SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&n)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		if n > 0 {
+			return
+		}
+		select {
+		case <-look.C:
+		case <-end:
+			t.Error("nobody waits for a lock")
+			return
+		}
+	}
+}
+
+// holding begins a transaction that holds theSession until release is called, which answers how it ended.
+func holding(t *testing.T, s store.Store) (release func() error) {
+	t.Helper()
+	inside, leave, done := make(chan struct{}, 1), make(chan struct{}), make(chan error, 1)
+	go func() {
+		done <- s.InTx(context.Background(), func(tx store.Tx) error {
+			if err := tx.Append(theSession, []perdure.Event{titled("event_held")}); err != nil {
+				return err
+			}
+			select {
+			case inside <- struct{}{}:
+			default: // run again
+			}
+			<-leave
+			return nil
+		})
+	}()
+	select {
+	case <-inside:
+	case err := <-done:
+		t.Fatal(err)
+	}
+	return func() error {
+		close(leave)
+		return <-done
+	}
+}
+
+// TestContextEndsTheWaitForALock: the caller is answered, and what it had begun is gone.
+func TestContextEndsTheWaitForALock(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	s := open(t, postgres.Config{URL: url})
+	begun(t, s)
+	release := holding(t, s)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		waitForLock(t, url)
+		cancel()
+	}()
+
+	err := s.InTx(ctx, func(tx store.Tx) error { return tx.Append(theSession, []perdure.Event{titled("event_late")}) })
+
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want canceled", err)
+	}
+	if err := release(); err != nil {
+		t.Fatal(err)
+	}
+	if got := journal(t, s); len(got) != 1 || got[0].ID != "event_held" {
+		t.Errorf("got %v, want the event of the one that was not canceled", got)
+	}
+}
+
+// TestViewsHaveConnectionsOfTheirOwn: they do not wait for transactions that wait for each other.
+func TestViewsHaveConnectionsOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	s := open(t, postgres.Config{URL: url, Writers: 2})
+	begun(t, s)
+	release := holding(t, s)
+	waits := make(chan error, 3)
+	for range 3 {
+		go func() { waits <- s.InTx(t.Context(), grow) }()
+	}
+	waitForLock(t, url)
+
+	if got := journal(t, s); len(got) != 0 {
+		t.Errorf("got %v, want what was committed", got)
+	}
+
+	err := release()
+	for range 3 {
+		err = errors.Join(err, <-waits)
+	}
+	if err != nil || grown(t, s) != 3 {
+		t.Errorf("got %v and %d bytes, want 3", err, grown(t, s))
+	}
+}
+
+// TestDeadlockRunsAgain has two transactions lock two sessions in opposite order. Both succeed.
+func TestDeadlockRunsAgain(t *testing.T) {
+	t.Parallel()
+	s := open(t, postgres.Config{URL: database(t)})
+	begun(t, s)
+	write(t, s, func(tx store.Tx) error { return tx.CreateSession(store.Session{ID: otherSession, CreatedAt: noon}) })
+	met := [2]chan struct{}{make(chan struct{}), make(chan struct{})}
+	runs := [2]int{}
+	both := func(i int, first, second perdure.SessionID) error {
+		return s.InTx(context.Background(), func(tx store.Tx) error {
+			runs[i]++
+			if _, err := tx.Session(first); err != nil {
+				return err
+			}
+			if runs[i] == 1 {
+				close(met[i])
+				<-met[1-i]
+			}
+			_, err := tx.Session(second)
+			return err
+		})
+	}
+	done := make(chan error, 1)
+	go func() { done <- both(0, theSession, otherSession) }()
+
+	err := errors.Join(both(1, otherSession, theSession), <-done)
+
+	if err != nil || runs[0]+runs[1] != 3 {
+		t.Errorf("got %v after %v runs, want success, and one run more than there are transactions", err, runs)
+	}
+}
+
+// TestPausedProcess has a process stop in the middle of a transaction: its locks go to another one, and when it wakes up it
+// runs again, on what is there by then.
+func TestPausedProcess(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	paused, other := open(t, postgres.Config{URL: url, Idle: 200 * time.Millisecond}), open(t, postgres.Config{URL: url})
+	begun(t, paused)
+	release := holding(t, paused)
+
+	write(t, other, func(tx store.Tx) error { return tx.Append(theSession, []perdure.Event{titled("event_other")}) })
+	err := release()
+
+	got := journal(t, other)
+	if err != nil || len(got) != 2 || got[0].ID != "event_other" || got[1].ID != "event_held" {
+		t.Errorf("got %v and %v, want the other's event, then the one of the paused", err, got)
+	}
+}
+
+// TestChildOfTwo registers one child under two handles at once: one has it, and the other is told.
+func TestChildOfTwo(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	s := open(t, postgres.Config{URL: url})
+	begun(t, s)
+	keys := []perdure.CallKey{{Session: theSession, Call: "call_1"}, {Session: theSession, Call: "call_2"}}
+	write(t, s, func(tx store.Tx) (err error) {
+		for _, key := range keys {
+			_, _, claim := tx.ClaimSpawn(store.Spawn{Key: key, Root: theSession, Token: "token"})
+			err = errors.Join(err, claim)
+		}
+		return err
+	})
+	leave, inside, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	go func() {
+		done <- s.InTx(context.Background(), func(tx store.Tx) error {
+			err := tx.RegisterChild(keys[0], "token", otherSession)
+			close(inside)
+			<-leave
+			return err
+		})
+	}()
+	<-inside
+	go func() {
+		waitForLock(t, url)
+		close(leave)
+	}()
+
+	second := s.InTx(t.Context(), func(tx store.Tx) error { return tx.RegisterChild(keys[1], "token", otherSession) })
+
+	if first := <-done; first != nil || !errors.Is(second, perdure.Conflict) {
+		t.Errorf("got %v and %v, want success and a conflict", first, second)
+	}
+}
+
+// TestTextThatIsNone: an id that the database cannot hold is refused before it is sent.
+func TestTextThatIsNone(t *testing.T) {
+	t.Parallel()
+	s := open(t, postgres.Config{URL: database(t)})
+	for _, id := range []perdure.SessionID{"session\x00", "session\xff"} {
+		err := s.View(t.Context(), func(r store.Reader) error { _, err := r.Session(id); return err })
+		if !errors.Is(err, perdure.Invalid) || !contains(err, "is no text") {
+			t.Errorf("%q: got %v, want invalid", id, err)
+		}
+	}
+}

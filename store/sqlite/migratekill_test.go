@@ -1,0 +1,203 @@
+package sqlite_test
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	engine "modernc.org/sqlite"
+
+	"github.com/perdure/perdure/store/sqlite"
+)
+
+// TestR26KillAtEachStatement migrates an empty directory and golden databases (the first and the last, or each with
+// PERDURE_MIGRATION_KILLS=all), and takes the files as they are before every statement and every commit: what a kill there
+// leaves. Each of these worlds opens, with all that was there, and ends with the newest schema.
+func TestR26KillAtEachStatement(t *testing.T) {
+	t.Parallel()
+	fresh := t.TempDir()
+	closed(t, open(t, sqlite.Config{Dir: fresh}))
+	want := schema(t, fresh)
+	worlds, all := 0, goldens(t)
+	if !everyKill() {
+		all = []string{all[0], all[len(all)-1]}
+	}
+	for _, from := range append([]string{""}, all...) {
+		for n, dir := range cuts(t, from) {
+			worlds++
+			s, err := sqlite.Open(context.Background(), sqlite.Config{Dir: dir})
+			if err != nil {
+				t.Fatalf("%q, killed before statement %d: %v", from, n+1, err)
+			}
+			if from != "" {
+				checkOld(t, s)
+			}
+			closed(t, s)
+			if diff := cmp.Diff(want, schema(t, dir)); diff != "" {
+				t.Fatalf("%q, killed before statement %d: schema (-new +migrated):\n%s", from, n+1, diff)
+			}
+			sound(t, filepath.Join(dir, "perdure.db"))
+		}
+	}
+	t.Logf("%d worlds opened", worlds)
+	if worlds < 100 {
+		t.Errorf("got %d worlds, want one for each statement of each way", worlds)
+	}
+}
+
+// TestR26RealKills kills a process in the middle of a migration, at some statements or, with PERDURE_MIGRATION_KILLS=all, at
+// each.
+func TestR26RealKills(t *testing.T) {
+	t.Parallel()
+	from := "testdata/schema-1.db.gz"
+	all := len(cuts(t, from))
+	step := max(all/5, 1)
+	if everyKill() {
+		step = 1
+	}
+	kills := 0
+	for n := 1; n <= all; n += step {
+		dir := t.TempDir()
+		unpack(t, from, filepath.Join(dir, "perdure.db"))
+		cmd := exec.Command(os.Args[0], dir, strconv.Itoa(n))
+		cmd.Env, cmd.Stderr = append(os.Environ(), childRole+"=migrate"), os.Stderr
+		err := cmd.Run()
+		if status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || !status.Signaled() {
+			t.Fatalf("statement %d of %d: the process was not killed: %v", n, all, err)
+		}
+		kills++
+
+		s := open(t, sqlite.Config{Dir: dir})
+		checkOld(t, s)
+		closed(t, s)
+		sound(t, filepath.Join(dir, "perdure.db"))
+	}
+	t.Logf("%d kills among %d statements", kills, all)
+}
+
+// everyKill says that the tests are to leave no kill out.
+func everyKill() bool { return os.Getenv("PERDURE_MIGRATION_KILLS") == "all" }
+
+// migrateAndDie is the part of the process that is killed before the nth statement.
+func migrateAndDie(dir, nth string) error {
+	n, err := strconv.ParseInt(nth, 10, 64)
+	if err != nil {
+		return err
+	}
+	var at atomic.Int64
+	db := watched(dir, func() {
+		if at.Add(1) == n {
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			select {} // it takes effect at once, but not before this returns
+		}
+	})
+	return sqlite.PrepareWith(context.Background(), db, dir)
+}
+
+// goldens are the databases that earlier versions wrote.
+func goldens(t *testing.T) []string {
+	t.Helper()
+	found, err := filepath.Glob("testdata/schema-*.db.gz")
+	if err != nil || len(found) == 0 {
+		t.Fatalf("got databases %v, %v, want some", found, err)
+	}
+	return found
+}
+
+// cuts migrates a database and returns its directory as it was before each statement and commit, and at the end.
+func cuts(t *testing.T, from string) (dirs []string) {
+	t.Helper()
+	dir := t.TempDir()
+	if from != "" {
+		unpack(t, from, filepath.Join(dir, "perdure.db"))
+	}
+	cut := func() {
+		to := t.TempDir()
+		for _, name := range []string{"perdure.db", "perdure.db-wal", "perdure.db-journal"} {
+			if content, err := os.ReadFile(filepath.Join(dir, name)); err == nil {
+				writeFile(t, filepath.Join(to, name), content)
+			}
+		}
+		dirs = append(dirs, to)
+	}
+	db := watched(dir, cut)
+	if err := sqlite.PrepareWith(context.Background(), db, dir); err != nil {
+		t.Fatal(err)
+	}
+	cut()
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return dirs
+}
+
+// watched opens a database as the writer does, and calls before ahead of every statement and commit.
+func watched(dir string, before func()) *sql.DB {
+	_, _ = engine.OFDLocking(true)
+	db := sql.OpenDB(watchedConnector{dsn: sqlite.WriterDSN(dir), before: before})
+	db.SetMaxOpenConns(1)
+	return db
+}
+
+type watchedConnector struct {
+	dsn    string
+	before func()
+}
+
+func (c watchedConnector) Connect(context.Context) (driver.Conn, error) {
+	conn, err := (&engine.Driver{}).Open(c.dsn)
+	return watchedConn{conn, c.before}, err
+}
+
+func (c watchedConnector) Driver() driver.Driver { return &engine.Driver{} }
+
+// watchedConn is a connection of the driver whose statements are announced.
+type watchedConn struct {
+	driver.Conn
+	before func()
+}
+
+var (
+	_ driver.ExecerContext  = watchedConn{}
+	_ driver.QueryerContext = watchedConn{}
+	_ driver.ConnBeginTx    = watchedConn{}
+)
+
+func (c watchedConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+	c.before()
+	return c.Conn.(driver.ExecerContext).ExecContext(ctx, query, args)
+}
+
+func (c watchedConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+	c.before()
+	return c.Conn.(driver.QueryerContext).QueryContext(ctx, query, args)
+}
+
+func (c watchedConn) Prepare(query string) (driver.Stmt, error) {
+	return nil, fmt.Errorf("a statement would not be announced: %s", query)
+}
+
+func (c watchedConn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
+	c.before()
+	tx, err := c.Conn.(driver.ConnBeginTx).BeginTx(ctx, opts)
+	return watchedTx{tx, c.before}, err
+}
+
+type watchedTx struct {
+	driver.Tx
+	before func()
+}
+
+func (x watchedTx) Commit() error {
+	x.before()
+	return x.Tx.Commit()
+}

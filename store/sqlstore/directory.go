@@ -1,0 +1,459 @@
+package sqlstore
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/agent"
+	"github.com/perdure/perdure/store"
+)
+
+// directoryLock is the lock under which the directory is written, by one transaction at a time: what a row may say depends on
+// others. It is written seldom. A transaction that writes and reads it shares the lock.
+const directoryLock = "directory"
+
+// The columns of the directory.
+const (
+	modelColumns      = `id, provider_id, name, title, version, created_us, updated_us`
+	providerColumns   = `id, kind, name, base_url, sealed, version, created_us, updated_us`
+	connectionColumns = `user_id, provider, sealed, owner_id, metadata, version, created_us, updated_us`
+)
+
+// The statements of the directory. A row is replaced only by the version that follows its own.
+const (
+	selectAgent = `SELECT body FROM agent WHERE id = $1`
+	listAgents  = `SELECT body FROM agent ORDER BY created_us`
+	putAgent    = `INSERT INTO agent (id, version, created_us, body) VALUES ($1, $2, $3, $4)
+		ON CONFLICT (id) DO UPDATE SET version = excluded.version, body = excluded.body WHERE agent.version = excluded.version - 1`
+
+	selectHarness = `SELECT body FROM harness WHERE id = $1`
+	listHarnesses = `SELECT body FROM harness ORDER BY created_us`
+	putHarness    = `INSERT INTO harness (id, version, created_us, body) VALUES ($1, $2, $3, $4)
+		ON CONFLICT (id) DO UPDATE SET version = excluded.version, body = excluded.body WHERE harness.version = excluded.version - 1`
+
+	selectModel = `SELECT ` + modelColumns + ` FROM model WHERE id = $1`
+	listModels  = `SELECT ` + modelColumns + ` FROM model ORDER BY created_us`
+	modelOf     = `SELECT ` + modelColumns + ` FROM model WHERE provider_id = $1 LIMIT 1`
+	deleteModel = `DELETE FROM model WHERE id = $1`
+	putModel    = `INSERT INTO model (` + modelColumns + `) VALUES ($1, $2, $3, $4, $5, $6, $7)
+		ON CONFLICT (id) DO UPDATE SET provider_id = excluded.provider_id, name = excluded.name, title = excluded.title,
+			version = excluded.version, updated_us = excluded.updated_us WHERE model.version = excluded.version - 1`
+
+	selectProvider = `SELECT ` + providerColumns + ` FROM provider WHERE id = $1`
+	listProviders  = `SELECT ` + providerColumns + ` FROM provider ORDER BY created_us`
+	deleteProvider = `DELETE FROM provider WHERE id = $1`
+	putProvider    = `INSERT INTO provider (` + providerColumns + `) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+		ON CONFLICT (id) DO UPDATE SET name = excluded.name, base_url = excluded.base_url, sealed = excluded.sealed,
+			version = excluded.version, updated_us = excluded.updated_us WHERE provider.version = excluded.version - 1`
+
+	selectConnection = `SELECT ` + connectionColumns + ` FROM user_connection WHERE user_id = $1 AND provider = $2`
+	listConnections  = `SELECT ` + connectionColumns + ` FROM user_connection ORDER BY user_id, provider`
+	listOwnAccounts  = `SELECT ` + connectionColumns + ` FROM user_connection WHERE user_id = $1 ORDER BY provider`
+	deleteConnection = `DELETE FROM user_connection WHERE user_id = $1 AND provider = $2`
+	putConnection    = `INSERT INTO user_connection (` + connectionColumns + `) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+		ON CONFLICT (user_id, provider) DO UPDATE SET sealed = excluded.sealed, owner_id = excluded.owner_id, metadata = excluded.metadata,
+			version = excluded.version, updated_us = excluded.updated_us WHERE user_connection.version = excluded.version - 1`
+
+	selectDefault = `SELECT id FROM directory_default WHERE of_what = $1`
+	putDefault    = `INSERT INTO directory_default (of_what, id) VALUES ($1, $2) ON CONFLICT (of_what) DO UPDATE SET id = excluded.id`
+	deleteDefault = `DELETE FROM directory_default WHERE of_what = $1 AND ($2 = '' OR id = $2)`
+)
+
+// The keys of the defaults.
+const (
+	modelDefault    = "model"
+	providerDefault = "provider/" // and the kind
+)
+
+// Agent returns an agent.
+func (tx *Tx) Agent(id perdure.AgentID) (agent.Agent, bool, error) {
+	a, found, err := kept(tx, scanBody[agent.Agent], selectAgent, id)
+	if err != nil {
+		return agent.Agent{}, false, fmt.Errorf("agent %s: %w", id, err)
+	}
+	return a, found, nil
+}
+
+// Agents lists agents.
+func (tx *Tx) Agents(filter agent.StatusFilter) ([]agent.Agent, error) {
+	found, err := keptList(tx, scanBody[agent.Agent], listAgents)
+	if err != nil {
+		return nil, fmt.Errorf("list agents: %w", err)
+	}
+	found = slices.DeleteFunc(found, func(a agent.Agent) bool { return !filter.Fits(a.Status) })
+	return byAge(found, func(a agent.Agent) (time.Time, string) { return a.CreatedAt, string(a.ID) }), nil
+}
+
+// PutAgent adds or replaces an agent.
+func (tx *Tx) PutAgent(a agent.Agent) (agent.Agent, error) {
+	err := putKept(tx, a, store.NextAgent, func(a agent.Agent) (int64, error) {
+		body, err := encode(a)
+		if err != nil {
+			return 0, fmt.Errorf("%w record: %w", perdure.Invalid, err)
+		}
+		return tx.exec(putAgent, a.ID, a.Version, micros(a.CreatedAt), body)
+	})
+	if err != nil {
+		return agent.Agent{}, err
+	}
+	a, _, err = tx.Agent(a.ID)
+	return a, err
+}
+
+// Harness returns a harness.
+func (tx *Tx) Harness(id perdure.HarnessID) (agent.Harness, bool, error) {
+	h, found, err := kept(tx, scanBody[agent.Harness], selectHarness, id)
+	if err != nil {
+		return agent.Harness{}, false, fmt.Errorf("harness %s: %w", id, err)
+	}
+	return h, found, nil
+}
+
+// Harnesses lists harnesses.
+func (tx *Tx) Harnesses(filter agent.StatusFilter) ([]agent.Harness, error) {
+	found, err := keptList(tx, scanBody[agent.Harness], listHarnesses)
+	if err != nil {
+		return nil, fmt.Errorf("list harnesses: %w", err)
+	}
+	found = slices.DeleteFunc(found, func(h agent.Harness) bool { return !filter.Fits(h.Status) })
+	return byAge(found, func(h agent.Harness) (time.Time, string) { return h.CreatedAt, string(h.ID) }), nil
+}
+
+// HarnessChain returns the chain that ends with a harness.
+func (tx *Tx) HarnessChain(leaf perdure.HarnessID) ([]agent.Harness, error) {
+	return agent.Chain(leaf, tx.Harness)
+}
+
+// PutHarness adds or replaces a harness.
+func (tx *Tx) PutHarness(h agent.Harness) (agent.Harness, error) {
+	err := putKept(tx, h, store.NextHarness, func(h agent.Harness) (int64, error) {
+		body, err := encode(h)
+		if err != nil {
+			return 0, fmt.Errorf("%w record: %w", perdure.Invalid, err)
+		}
+		return tx.exec(putHarness, h.ID, h.Version, micros(h.CreatedAt), body)
+	})
+	if err != nil {
+		return agent.Harness{}, err
+	}
+	h, _, err = tx.Harness(h.ID)
+	return h, err
+}
+
+// Model returns a model.
+func (tx *Tx) Model(id perdure.ModelID) (store.Model, bool, error) {
+	m, found, err := kept(tx, scanModel, selectModel, id)
+	if err == nil && found {
+		m.Default, err = tx.isDefault(modelDefault, string(id))
+	}
+	if err != nil {
+		return store.Model{}, false, fmt.Errorf("model %s: %w", id, err)
+	}
+	return m, found, nil
+}
+
+// Models lists models.
+func (tx *Tx) Models() ([]store.Model, error) {
+	found, err := keptList(tx, scanModel, listModels)
+	for i := range found {
+		if err == nil {
+			found[i].Default, err = tx.isDefault(modelDefault, string(found[i].ID))
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list models: %w", err)
+	}
+	return byAge(found, func(m store.Model) (time.Time, string) { return m.CreatedAt, string(m.ID) }), nil
+}
+
+// DefaultModel returns the default model.
+func (tx *Tx) DefaultModel() (store.Model, bool, error) {
+	id, found, err := kept(tx, name[perdure.ModelID], selectDefault, bytesOf(modelDefault))
+	if err != nil || !found {
+		return store.Model{}, false, err
+	}
+	return tx.Model(id)
+}
+
+// PutModel adds or replaces a model.
+func (tx *Tx) PutModel(m store.Model) (store.Model, error) {
+	err := putKept(tx, m, store.NextModel, func(m store.Model) (int64, error) {
+		return tx.exec(putModel, m.ID, m.Provider, bytesOf(m.Name), bytesOf(m.Title), m.Version, micros(m.CreatedAt), micros(m.UpdatedAt))
+	})
+	if err != nil {
+		return store.Model{}, err
+	}
+	m, _, err = tx.Model(m.ID)
+	return m, err
+}
+
+// RemoveModel removes a model.
+func (tx *Tx) RemoveModel(id perdure.ModelID) (bool, error) {
+	err := tx.lock(directoryLock, false)
+	var n int64
+	if err == nil {
+		n, err = tx.exec(deleteModel, id)
+	}
+	if err == nil {
+		_, err = tx.exec(deleteDefault, bytesOf(modelDefault), string(id))
+	}
+	if err != nil {
+		return false, fmt.Errorf("remove model %s: %w", id, err)
+	}
+	return n > 0, nil
+}
+
+// SetDefaultModel makes a model the default one.
+func (tx *Tx) SetDefaultModel(id perdure.ModelID) error {
+	err := tx.lock(directoryLock, false)
+	if err == nil && id == "" {
+		_, err = tx.exec(deleteDefault, bytesOf(modelDefault), "")
+	}
+	if err == nil && id != "" {
+		if _, err = one(tx, scanModel, selectModel, id); err == nil {
+			_, err = tx.exec(putDefault, bytesOf(modelDefault), string(id))
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("make model %s the default: %w", id, err)
+	}
+	return nil
+}
+
+// Provider returns a provider.
+func (tx *Tx) Provider(id perdure.ProviderID) (store.Provider, bool, error) {
+	p, found, err := kept(tx, scanProvider, selectProvider, id)
+	if err == nil && found {
+		p.Default, err = tx.isDefault(providerDefault+p.Kind, string(id))
+	}
+	if err != nil {
+		return store.Provider{}, false, fmt.Errorf("provider %s: %w", id, err)
+	}
+	return p, found, nil
+}
+
+// Providers lists providers.
+func (tx *Tx) Providers() ([]store.Provider, error) {
+	found, err := keptList(tx, scanProvider, listProviders)
+	for i := range found {
+		if err == nil {
+			found[i].Default, err = tx.isDefault(providerDefault+found[i].Kind, string(found[i].ID))
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list providers: %w", err)
+	}
+	return byAge(found, func(p store.Provider) (time.Time, string) { return p.CreatedAt, string(p.ID) }), nil
+}
+
+// DefaultProvider returns the default provider of a kind.
+func (tx *Tx) DefaultProvider(kind string) (store.Provider, bool, error) {
+	id, found, err := kept(tx, name[perdure.ProviderID], selectDefault, bytesOf(providerDefault+kind))
+	if err != nil || !found {
+		return store.Provider{}, false, err
+	}
+	return tx.Provider(id)
+}
+
+// PutProvider adds or replaces a provider.
+func (tx *Tx) PutProvider(p store.Provider) (store.Provider, error) {
+	err := putKept(tx, p, store.NextProvider, func(p store.Provider) (int64, error) {
+		return tx.exec(putProvider, p.ID, bytesOf(p.Kind), bytesOf(p.Name), bytesOf(p.BaseURL), bytesOf(p.Sealed), p.Version,
+			micros(p.CreatedAt), micros(p.UpdatedAt))
+	})
+	if err != nil {
+		return store.Provider{}, err
+	}
+	p, _, err = tx.Provider(p.ID)
+	return p, err
+}
+
+// RemoveProvider removes a provider that no model stands on.
+func (tx *Tx) RemoveProvider(id perdure.ProviderID) (bool, error) {
+	err := tx.lock(directoryLock, false)
+	p, found, looked := tx.Provider(id)
+	if err == nil {
+		err = looked
+	}
+	if err == nil {
+		m, stands, looked := kept(tx, scanModel, modelOf, id)
+		if err = looked; stands {
+			err = fmt.Errorf("%w: model %s stands on it: remove that first", perdure.Conflict, m.ID)
+		}
+	}
+	if err == nil && found {
+		if _, err = tx.exec(deleteProvider, id); err == nil {
+			_, err = tx.exec(deleteDefault, bytesOf(providerDefault+p.Kind), string(id))
+		}
+	}
+	if err != nil {
+		return false, fmt.Errorf("remove provider %s: %w", id, err)
+	}
+	return found, nil
+}
+
+// SetDefaultProvider makes a provider the default one of its kind.
+func (tx *Tx) SetDefaultProvider(id perdure.ProviderID) error {
+	err := tx.lock(directoryLock, false)
+	var p store.Provider
+	if err == nil {
+		p, err = one(tx, scanProvider, selectProvider, id)
+	}
+	if err == nil {
+		_, err = tx.exec(putDefault, bytesOf(providerDefault+p.Kind), string(id))
+	}
+	if err != nil {
+		return fmt.Errorf("make provider %s the default: %w", id, err)
+	}
+	return nil
+}
+
+// Connection returns a user's connection.
+func (tx *Tx) Connection(user, provider string) (store.Connection, bool, error) {
+	c, found, err := kept(tx, scanConnection, selectConnection, bytesOf(user), bytesOf(provider))
+	if err != nil {
+		return store.Connection{}, false, fmt.Errorf("connection to %q: %w", provider, err)
+	}
+	return c, found, nil
+}
+
+// Connections lists a user's connections, or all.
+func (tx *Tx) Connections(user string) ([]store.Connection, error) {
+	query, args := listConnections, []any{}
+	if user != "" {
+		query, args = listOwnAccounts, []any{bytesOf(user)}
+	}
+	found, err := keptList(tx, scanConnection, query, args...)
+	if err != nil {
+		return nil, fmt.Errorf("list connections: %w", err)
+	}
+	return found, nil
+}
+
+// PutConnection adds or replaces a connection.
+func (tx *Tx) PutConnection(c store.Connection) (store.Connection, error) {
+	err := putKept(tx, c, store.NextConnection, func(c store.Connection) (int64, error) {
+		return tx.exec(putConnection, bytesOf(c.User), bytesOf(c.Provider), bytesOf(c.Sealed), bytesOf(c.Owner), bytesOf(c.Metadata), c.Version,
+			micros(c.CreatedAt), micros(c.UpdatedAt))
+	})
+	if err != nil {
+		return store.Connection{}, err
+	}
+	c, _, err = tx.Connection(c.User, c.Provider)
+	return c, err
+}
+
+// RemoveConnection removes a connection.
+func (tx *Tx) RemoveConnection(user, provider string) (bool, error) {
+	err := tx.lock(directoryLock, false)
+	var n int64
+	if err == nil {
+		n, err = tx.exec(deleteConnection, bytesOf(user), bytesOf(provider))
+	}
+	if err != nil {
+		return false, fmt.Errorf("remove connection to %q: %w", provider, err)
+	}
+	return n > 0, nil
+}
+
+// isDefault reports whether an id is the default of what a key says.
+func (tx *Tx) isDefault(key, id string) (bool, error) {
+	is, found, err := kept(tx, name[string], selectDefault, bytesOf(key))
+	return found && is == id, err
+}
+
+// kept reads a row of the directory that may not be there.
+func kept[T any](tx *Tx, scan func(row) (T, error), query string, args ...any) (T, bool, error) {
+	var found T
+	err := tx.lock(directoryLock, true)
+	if err == nil {
+		found, err = one(tx, scan, query, args...)
+	}
+	if missing(err) {
+		return found, false, nil
+	}
+	return found, err == nil, err
+}
+
+// keptList reads rows of the directory.
+func keptList[T any](tx *Tx, scan func(row) (T, error), query string, args ...any) ([]T, error) {
+	if err := tx.lock(directoryLock, true); err != nil {
+		return nil, err
+	}
+	return list(tx, scan, query, args...)
+}
+
+// putKept writes the row that follows what is there.
+func putKept[T any](tx *Tx, v T, next func(store.DirectoryReader, T, time.Time) (T, error), write func(T) (int64, error)) error {
+	if err := tx.lock(directoryLock, false); err != nil {
+		return fmt.Errorf("put: %w", err)
+	}
+	v, err := next(tx, v, tx.Now())
+	if err != nil {
+		return err
+	}
+	n, err := write(v)
+	if err == nil && n == 0 {
+		err = fmt.Errorf("%w: it was changed meanwhile: read it again", perdure.Conflict)
+	}
+	if err != nil {
+		return fmt.Errorf("put: %w", err)
+	}
+	return nil
+}
+
+// byAge puts rows in the order of their making, then by id.
+func byAge[V any](rows []V, order func(V) (time.Time, string)) []V {
+	slices.SortFunc(rows, func(a, b V) int {
+		madeA, idA := order(a)
+		madeB, idB := order(b)
+		return cmp.Or(madeA.Compare(madeB), cmp.Compare(idA, idB))
+	})
+	return rows
+}
+
+// scanBody scans a row of one record.
+func scanBody[T any](r row) (T, error) {
+	var found T
+	text, err := content(r)
+	if err == nil {
+		err = decode(text, &found)
+	}
+	return found, err
+}
+
+func scanModel(r row) (store.Model, error) {
+	var m store.Model
+	var name, title []byte
+	var created, updated int64
+	err := r.Scan(&m.ID, &m.Provider, &name, &title, &m.Version, &created, &updated)
+	m.Name, m.Title, m.CreatedAt, m.UpdatedAt = string(name), string(title), moment(created), moment(updated)
+	return m, err
+}
+
+func scanProvider(r row) (store.Provider, error) {
+	var p store.Provider
+	var kind, name, url, sealed []byte
+	var created, updated int64
+	err := r.Scan(&p.ID, &kind, &name, &url, &sealed, &p.Version, &created, &updated)
+	p.Kind, p.Name, p.BaseURL, p.CreatedAt, p.UpdatedAt = string(kind), string(name), string(url), moment(created), moment(updated)
+	if len(sealed) > 0 {
+		p.Sealed = sealed
+	}
+	return p, err
+}
+
+func scanConnection(r row) (store.Connection, error) {
+	var c store.Connection
+	var user, provider, owner, metadata []byte
+	var created, updated int64
+	err := r.Scan(&user, &provider, &c.Sealed, &owner, &metadata, &c.Version, &created, &updated)
+	c.User, c.Provider, c.Owner, c.CreatedAt, c.UpdatedAt = string(user), string(provider), string(owner), moment(created), moment(updated)
+	if len(metadata) > 0 {
+		c.Metadata = metadata
+	}
+	return c, err
+}

@@ -1,0 +1,106 @@
+package sqlstore
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/store"
+)
+
+const imageColumns = `id, session_id, filename, content_type, size_bytes, sha256, metadata, is_blob, created_us`
+
+// The statements of images. A session's row is held before its images are counted.
+const (
+	selectImage = `SELECT ` + imageColumns + `, body FROM image WHERE id = $1 AND session_id = $2`
+	listImages  = `SELECT ` + imageColumns + ` FROM image WHERE session_id = $1 ORDER BY created_us`
+	countImages = `SELECT COUNT(*) FROM image WHERE session_id = $1`
+	countBlob   = `SELECT COUNT(*) FROM image WHERE sha256 = $1 AND is_blob`
+	insertImage = `INSERT INTO image (` + imageColumns + `, body) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+		ON CONFLICT (id) DO NOTHING`
+	removeImages = `DELETE FROM image WHERE session_id = $1`
+)
+
+// Image returns an image with its bytes.
+func (tx *Tx) Image(session perdure.SessionID, id perdure.ImageID) (store.Image, error) {
+	found, err := one(tx, scanWholeImage, selectImage, id, session)
+	if err != nil {
+		return store.Image{}, fmt.Errorf("image %s of %s: %w", id, session, err)
+	}
+	return found, nil
+}
+
+// Images lists the images of a session, without their bytes.
+func (tx *Tx) Images(session perdure.SessionID) ([]store.Image, error) {
+	err := tx.hold(session)
+	var found []store.Image
+	if err == nil {
+		found, err = list(tx, scanImage, listImages, session)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list images of %s: %w", session, err)
+	}
+	// Of one moment by their ids: no collation decides it.
+	slices.SortStableFunc(found, func(a, b store.Image) int { return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID)) })
+	return found, nil
+}
+
+// HasBlob says whether an image's bytes are a blob.
+func (tx *Tx) HasBlob(sha256 string) (bool, error) {
+	n, err := one(tx, number, countBlob, sha256)
+	if err != nil {
+		return false, fmt.Errorf("look for blob %s: %w", sha256, err)
+	}
+	return n > 0, nil
+}
+
+// PutImage adds an image.
+func (tx *Tx) PutImage(i store.Image) (store.Image, error) {
+	err := i.Check()
+	if err == nil {
+		err = tx.holdExisting(i.Session)
+	}
+	if err == nil {
+		var n int64
+		if n, err = one(tx, number, countImages, i.Session); err == nil && n >= store.MaxImages {
+			err = fmt.Errorf("%w: the session has %d images", perdure.Limit, n)
+		}
+	}
+	i.CreatedAt = tx.Now()
+	if err == nil {
+		var n int64
+		n, err = tx.exec(insertImage, i.ID, i.Session, bytesOf(i.Filename), i.ContentType, i.SizeBytes, i.SHA256, bytesOf(i.Metadata), i.Blob,
+			micros(i.CreatedAt), bytesOf(i.Data))
+		if err == nil && n == 0 {
+			err = fmt.Errorf("%w: it exists", perdure.Conflict)
+		}
+	}
+	if err != nil {
+		return store.Image{}, fmt.Errorf("put image %s of %s: %w", i.ID, i.Session, err)
+	}
+	i.Data, i.Metadata = nil, slices.Clone(i.Metadata)
+	return i, nil
+}
+
+func scanImage(r row) (store.Image, error) { return scanImageAnd(r) }
+
+func scanWholeImage(r row) (store.Image, error) {
+	var body []byte
+	i, err := scanImageAnd(r, &body)
+	if len(body) > 0 {
+		i.Data = body
+	}
+	return i, err
+}
+
+// scanImageAnd scans the columns of every image and, after them, more.
+func scanImageAnd(r row, more ...any) (store.Image, error) {
+	var i store.Image
+	var filename, metadata []byte
+	var created int64
+	columns := []any{&i.ID, &i.Session, &filename, &i.ContentType, &i.SizeBytes, &i.SHA256, &metadata, &i.Blob, &created}
+	err := r.Scan(append(columns, more...)...)
+	i.Filename, i.Metadata, i.CreatedAt = string(filename), metadata, moment(created)
+	return i, err
+}

@@ -1,0 +1,67 @@
+package sqlstore
+
+import (
+	"fmt"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/store"
+)
+
+// The statements that remove a session. Whatever has a session's id belongs here, but for what only names it: the lineage
+// of a fork, and the requests.
+const (
+	countTies = `SELECT
+		(SELECT COUNT(*) FROM call WHERE session_id = $1 AND state = 'running'),
+		(SELECT COUNT(*) FROM task WHERE session_id = $1 AND state IN ('queued', 'running', 'awaiting_input')),
+		(SELECT COUNT(*) FROM session WHERE parent_id = $1 AND parent_id <> '')`
+
+	removeLogs       = `DELETE FROM task_log WHERE task_id IN (SELECT id FROM task WHERE session_id = $1)`
+	removeMessages   = `DELETE FROM task_message WHERE task_id IN (SELECT id FROM task WHERE session_id = $1)`
+	removeDeliveries = `DELETE FROM delivery WHERE session_id = $1`
+	removeApprovals  = `DELETE FROM approval WHERE session_id = $1`
+	removeTasks      = `DELETE FROM task WHERE session_id = $1`
+	removeCalls      = `DELETE FROM call WHERE session_id = $1`
+	removeSpawns     = `DELETE FROM spawn WHERE session_id = $1`
+	removePartials   = `DELETE FROM partial WHERE session_id = $1`
+	removeFiles      = `DELETE FROM file WHERE session_id = $1`
+	removeResources  = `DELETE FROM resource WHERE session_id = $1`
+	orphanLeases     = `UPDATE lease SET session_id = '' WHERE session_id = $1` // they may outlive it (RS2)
+	removeValues     = `DELETE FROM session_value WHERE session_id = $1`
+	removeSecrets    = `DELETE FROM session_secret WHERE session_id = $1`
+	removeSnapshot   = `DELETE FROM snapshot WHERE session_id = $1`
+	removeEvents     = `DELETE FROM event WHERE session_id = $1`
+	removeSession    = `DELETE FROM session WHERE id = $1`
+)
+
+// removals are the statements in their order: what refers to a row goes before it.
+func removals() []string {
+	return []string{
+		removeLogs, removeMessages, removeDeliveries, removeApprovals, removeTasks, removeCalls, removeSpawns, removePartials,
+		removeFiles, removeImages, removeResources, orphanLeases, removeValues, removeSecrets, removeSnapshot, removeEvents, removeSession,
+	}
+}
+
+// RemoveSession removes a session with all that belongs to it.
+func (tx *Tx) RemoveSession(id perdure.SessionID) error {
+	s, err := one(tx, scanSession, selectSession+tx.dialect.RowLock, id)
+	if err == nil {
+		var ties store.Ties
+		if ties, err = one(tx, scanTies, countTies, id); err == nil {
+			err = store.Removable(s, ties)
+		}
+	}
+	for _, statement := range removals() {
+		if err == nil {
+			_, err = tx.exec(statement, id)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("remove session %s: %w", id, err)
+	}
+	return nil
+}
+
+func scanTies(r row) (t store.Ties, err error) {
+	err = r.Scan(&t.Calls, &t.Tasks, &t.Children)
+	return t, err
+}

@@ -1,0 +1,305 @@
+package sqlstore
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/store"
+)
+
+const resourceColumns = `session_id, resource_id, kind, name, status, metadata, task_id, created_us, updated_us`
+
+// The statements of the registry. A session's row is held before its entries are written, so that a position is counted by
+// one at a time.
+const (
+	putResource = `INSERT INTO resource (` + resourceColumns + `, position)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8, (SELECT COALESCE(MAX(position), 0) + 1 FROM resource WHERE session_id = $1))
+		ON CONFLICT (session_id, resource_id) DO UPDATE SET kind = excluded.kind, name = excluded.name, status = excluded.status,
+			metadata = excluded.metadata, task_id = excluded.task_id, updated_us = excluded.updated_us
+		RETURNING ` + resourceColumns + `, position`
+	selectResource = `SELECT ` + resourceColumns + `, position FROM resource WHERE session_id = $1 AND resource_id = $2`
+	removeResource = `DELETE FROM resource WHERE session_id = $1 AND resource_id = $2`
+
+	// resourceFilter has every predicate of store.ResourceFilter. A predicate before it only lets an index be used.
+	resourceFilter = `($1 = '' OR session_id = $1) AND ($2 = 0 OR resource_id = $3) AND ($4 = 0 OR kind = $5) AND ($6 = '' OR status = $6)`
+	listResources  = `SELECT ` + resourceColumns + `, position FROM resource WHERE ` + resourceFilter
+	listBeside     = `SELECT ` + resourceColumns + `, position FROM resource WHERE session_id = $1 AND ` + resourceFilter
+	listByID       = `SELECT ` + resourceColumns + `, position FROM resource WHERE resource_id = $3 AND ` + resourceFilter
+)
+
+// placedResource is an entry with its place in its session.
+type placedResource struct {
+	store.Resource
+	position int64
+}
+
+// Resource returns an entry.
+func (tx *Tx) Resource(session perdure.SessionID, id string) (perdure.Resource, error) {
+	err := tx.hold(session)
+	var r placedResource
+	if err == nil {
+		r, err = one(tx, scanResource, selectResource, session, bytesOf(id))
+	}
+	if err != nil {
+		return perdure.Resource{}, fmt.Errorf("resource %q of %s: %w", id, session, err)
+	}
+	return r.Resource.Resource, nil
+}
+
+// Resources lists entries in the order in which they were put first.
+func (tx *Tx) Resources(filter store.ResourceFilter) ([]store.Resource, error) {
+	query := listResources
+	switch {
+	case filter.ID != "":
+		query = listByID
+	case filter.Session != "":
+		query = listBeside
+	}
+	err := tx.hold(filter.Session)
+	var found []placedResource
+	if err == nil {
+		found, err = list(tx, scanResource, query, filter.Session, len(filter.ID), bytesOf(filter.ID), len(filter.Kind), bytesOf(filter.Kind), filter.Status)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list resources: %w", err)
+	}
+	slices.SortFunc(found, func(a, b placedResource) int { // no collation decides it
+		return cmp.Or(cmp.Compare(a.Session, b.Session), cmp.Compare(a.position, b.position))
+	})
+	var entries []store.Resource
+	for _, r := range found {
+		entries = append(entries, r.Resource)
+	}
+	return entries, nil
+}
+
+// PutResource adds an entry, or replaces the one that has its id.
+func (tx *Tx) PutResource(r store.Resource) (perdure.Resource, error) {
+	err := r.Check()
+	if err == nil {
+		err = tx.hold(r.Session)
+	}
+	var put placedResource
+	if err == nil {
+		put, err = one(tx, scanResource, putResource, r.Session, bytesOf(r.ID), bytesOf(r.Kind), bytesOf(r.Name), r.Status, bytesOf(r.Metadata), r.Task, micros(tx.Now()))
+	}
+	if err != nil {
+		return perdure.Resource{}, fmt.Errorf("put resource %q of %s: %w", r.ID, r.Session, err)
+	}
+	return put.Resource.Resource, nil
+}
+
+// RemoveResource removes an entry.
+func (tx *Tx) RemoveResource(session perdure.SessionID, id string) (bool, error) {
+	err := tx.hold(session)
+	var n int64
+	if err == nil {
+		n, err = tx.exec(removeResource, session, bytesOf(id))
+	}
+	if err != nil {
+		return false, fmt.Errorf("remove resource %q of %s: %w", id, session, err)
+	}
+	return n > 0, nil
+}
+
+// scanResource reads an entry. One whose status cannot be read is an error that names the row, never a default.
+func scanResource(r row) (found placedResource, err error) {
+	var id, kind, name, metadata []byte
+	var created, updated int64
+	err = r.Scan(&found.Session, &id, &kind, &name, &found.Status, &metadata, &found.Task, &created, &updated, &found.position)
+	if err != nil {
+		return placedResource{}, err
+	}
+	if !found.Status.Valid() {
+		return placedResource{}, fmt.Errorf("resource %q of %s: its stored status %q cannot be read", id, found.Session, found.Status)
+	}
+	found.ID, found.Kind, found.Name = string(id), string(kind), string(name)
+	if len(metadata) > 0 {
+		found.Metadata = metadata
+	}
+	found.CreatedAt, found.UpdatedAt = moment(created), moment(updated)
+	return found, nil
+}
+
+const (
+	leaseColumns = `id, session_id, provider, resource_type, external_id, name, status, owner_id, keep, task_id, metadata, expires_us,
+	cleanup_us, attempts, last_error, created_us, updated_us`
+
+	// leaseIsDue is RS5 and RS8, of a provider $1 at a moment $2, with the moment $3 of the oldest claim that is not stale
+	// and $4 attempts. It stands in a statement twice: a claim that waited for another one looks again.
+	leaseIsDue = `provider = $1 AND status <> 'released' AND (
+		status = 'active' AND (expires_us <= $2 OR NOT keep AND task_id <> '' AND NOT EXISTS (SELECT 1 FROM task
+			WHERE task.id = lease.task_id AND task.state IN ('queued', 'running', 'awaiting_input')))
+		OR status = 'cleanup_failed' AND expires_us <= $2 AND attempts < $4
+		OR status = 'cleaning' AND cleanup_us <= $3)`
+)
+
+// The statements of leases. cleanup_us is never set back, so that no two claims have the same fence.
+const (
+	putLease = `INSERT INTO lease (` + leaseColumns + `, position)
+		VALUES ($1, $2, $3, $4, $5, $6, 'active', $7, $8, $9, $10, $11, 0, 0, $12, $13, $13,
+			(SELECT COALESCE(MAX(position), 0) + 1 FROM lease WHERE session_id = $2))
+		ON CONFLICT (provider, resource_type, external_id) DO UPDATE SET
+			session_id = CASE WHEN lease.status = 'released' THEN excluded.session_id ELSE lease.session_id END,
+			position = CASE WHEN lease.status = 'released' AND lease.session_id <> excluded.session_id THEN excluded.position ELSE lease.position END,
+			owner_id = CASE WHEN lease.status = 'released' THEN excluded.owner_id ELSE lease.owner_id END,
+			task_id = CASE WHEN lease.status = 'released' OR lease.task_id = excluded.task_id THEN excluded.task_id ELSE '' END,
+			name = excluded.name, keep = excluded.keep, metadata = excluded.metadata, expires_us = excluded.expires_us,
+			status = 'active', attempts = 0, last_error = excluded.last_error, updated_us = excluded.updated_us
+		RETURNING ` + leaseColumns
+	selectLease  = `SELECT ` + leaseColumns + ` FROM lease WHERE provider = $1 AND resource_type = $2 AND external_id = $3`
+	listLeases   = `SELECT ` + leaseColumns + ` FROM lease WHERE session_id = $1 ORDER BY position`
+	listDue      = `SELECT ` + leaseColumns + ` FROM lease WHERE ` + leaseIsDue + ` ORDER BY expires_us LIMIT $5`
+	releaseLease = `UPDATE lease SET status = 'released', last_error = $6, updated_us = $5
+		WHERE provider = $1 AND resource_type = $2 AND external_id = $3 AND session_id = $4 AND status <> 'released' RETURNING ` + leaseColumns
+	claimLeases = `UPDATE lease SET status = 'cleaning', attempts = attempts + 1, updated_us = $2,
+		cleanup_us = CASE WHEN cleanup_us >= $2 THEN cleanup_us + 1 ELSE $2 END
+		WHERE id IN (SELECT id FROM lease WHERE ` + leaseIsDue + ` ORDER BY expires_us LIMIT $5) AND ` + leaseIsDue + ` RETURNING ` + leaseColumns
+	endCleanup = `UPDATE lease SET status = $3, last_error = $4, updated_us = $5, expires_us = CASE WHEN CAST($6 AS BIGINT) = 0 THEN expires_us ELSE $6 END
+		WHERE id = $1 AND status = 'cleaning' AND cleanup_us = $2 RETURNING ` + leaseColumns
+	pruneLeases = `DELETE FROM lease WHERE id IN (SELECT id FROM lease WHERE status = 'released' AND updated_us < $1 ORDER BY updated_us LIMIT $2)`
+)
+
+// Lease returns a lease.
+func (tx *Tx) Lease(key store.LeaseKey) (perdure.Lease, error) {
+	l, err := one(tx, scanLease, tx.locked(selectLease), bytesOf(key.Provider), bytesOf(key.Type), bytesOf(key.ExternalID))
+	if err != nil {
+		return perdure.Lease{}, fmt.Errorf("lease of %s: %w", key, err)
+	}
+	return l, nil
+}
+
+// Leases lists the leases that a session made.
+func (tx *Tx) Leases(session perdure.SessionID) ([]perdure.Lease, error) {
+	err := tx.hold(session)
+	var found []perdure.Lease
+	if err == nil {
+		found, err = list(tx, scanLease, tx.locked(listLeases), session)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list leases of %s: %w", session, err)
+	}
+	return found, nil
+}
+
+// DueLeases lists what may be claimed.
+func (tx *Tx) DueLeases(due store.LeaseDue) ([]perdure.Lease, error) {
+	found, err := list(tx, scanLease, tx.locked(listDue), tx.dueArgs(due)...)
+	if err != nil {
+		return nil, fmt.Errorf("list due leases of %q: %w", due.Provider, err)
+	}
+	slices.SortFunc(found, compareDue)
+	return found, nil
+}
+
+// dueArgs are the arguments of leaseIsDue, and a limit.
+func (tx *Tx) dueArgs(due store.LeaseDue) []any {
+	stale := int64(1) << 62 // every claim is older
+	if due.Stale > 0 {
+		stale = micros(tx.Now().Add(-due.Stale))
+	}
+	return []any{bytesOf(due.Provider), micros(tx.Now()), stale, due.Attempts, orAll(due.Limit)}
+}
+
+// compareDue orders leases by their expiry.
+func compareDue(a, b perdure.Lease) int {
+	return cmp.Or(a.ExpiresAt.Compare(b.ExpiresAt), cmp.Compare(a.ID, b.ID))
+}
+
+// PutLease adds a lease, or refreshes the one that has its key, in one statement.
+func (tx *Tx) PutLease(l perdure.Lease, d time.Duration) (perdure.Lease, error) {
+	err := store.CheckLease(l)
+	if err == nil {
+		err = tx.hold(l.Session)
+	}
+	var put perdure.Lease
+	if err == nil {
+		put, err = one(tx, scanLease, putLease, l.ID, l.Session, bytesOf(l.Provider), bytesOf(l.Type), bytesOf(l.ExternalID), bytesOf(l.Name),
+			bytesOf(l.Owner), l.Keep, l.Task, bytesOf(l.Metadata), micros(tx.Now().Add(d)), bytesOf(""), micros(tx.Now()))
+	}
+	if err != nil {
+		return perdure.Lease{}, fmt.Errorf("put lease of %s: %w", store.KeyOf(l), err)
+	}
+	return put, nil
+}
+
+// ReleaseLease ends a lease of a session.
+func (tx *Tx) ReleaseLease(session perdure.SessionID, key store.LeaseKey) (perdure.Lease, error) {
+	err := tx.hold(session)
+	var l perdure.Lease
+	if err == nil {
+		l, err = one(tx, scanLease, releaseLease, bytesOf(key.Provider), bytesOf(key.Type), bytesOf(key.ExternalID), session, micros(tx.Now()), bytesOf(""))
+	}
+	if missing(err) { // released before, or not there
+		if l, err = tx.Lease(key); err == nil && l.Session != session {
+			err = perdure.NotFound
+		}
+	}
+	if err != nil {
+		return perdure.Lease{}, fmt.Errorf("release lease of %s: %w", key, err)
+	}
+	return l, nil
+}
+
+// ClaimLeases claims what is due for a clean-up, in one statement.
+func (tx *Tx) ClaimLeases(due store.LeaseDue) ([]perdure.Lease, error) {
+	found, err := list(tx, scanLease, claimLeases, tx.dueArgs(due)...)
+	if err != nil {
+		return nil, fmt.Errorf("claim leases of %q: %w", due.Provider, err)
+	}
+	slices.SortFunc(found, compareDue)
+	return found, nil
+}
+
+// EndCleanup records how a clean-up ended, under the fence of its claim.
+func (tx *Tx) EndCleanup(end store.LeaseEnd) (perdure.Lease, error) {
+	status, again := perdure.LeaseReleased, int64(0)
+	if end.Error != "" {
+		status, again = perdure.LeaseFailed, micros(tx.Now().Add(end.Pause))
+	}
+	l, err := one(tx, scanLease, endCleanup, end.ID, micros(end.Claim), status, bytesOf(end.Error), micros(tx.Now()), again)
+	if missing(err) {
+		err = fmt.Errorf("%w: somebody else has it", perdure.Lost)
+	}
+	if err != nil {
+		return perdure.Lease{}, fmt.Errorf("end clean-up of lease %s: %w", end.ID, err)
+	}
+	return l, nil
+}
+
+// PruneLeases forgets leases that were released long ago.
+func (tx *Tx) PruneLeases(before time.Time, limit int) (int, error) {
+	n, err := tx.exec(pruneLeases, micros(before), orAll(limit))
+	if err != nil {
+		return 0, fmt.Errorf("prune leases: %w", err)
+	}
+	return int(n), nil
+}
+
+// scanLease reads a lease. One whose status cannot be read is an error that names the row, never a default.
+func scanLease(r row) (perdure.Lease, error) {
+	var l perdure.Lease
+	var provider, kind, external, name, owner, metadata, failure []byte
+	var expires, cleanup, created, updated int64
+	err := r.Scan(&l.ID, &l.Session, &provider, &kind, &external, &name, &l.Status, &owner, &l.Keep, &l.Task, &metadata, &expires,
+		&cleanup, &l.Attempts, &failure, &created, &updated)
+	if err != nil {
+		return perdure.Lease{}, err
+	}
+	if !l.Status.Valid() {
+		return perdure.Lease{}, fmt.Errorf("lease %s: its stored status %q cannot be read", l.ID, l.Status)
+	}
+	l.Provider, l.Type, l.ExternalID, l.Name = string(provider), string(kind), string(external), string(name)
+	l.Owner, l.LastError = string(owner), string(failure)
+	if len(metadata) > 0 {
+		l.Metadata = metadata
+	}
+	if l.Status == perdure.LeaseCleaning {
+		l.CleanupAt = moment(cleanup)
+	}
+	l.ExpiresAt, l.CreatedAt, l.UpdatedAt = moment(expires), moment(created), moment(updated)
+	return l, nil
+}

@@ -1,0 +1,144 @@
+package sqlstore
+
+import (
+	"fmt"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/store"
+)
+
+const secretColumns = `session_id, name, version, key_id, hosts, call_id, created_us, updated_us`
+
+// The statements of sealed values. A list without what is sealed has an empty text in its place.
+const (
+	selectSecret    = `SELECT ` + secretColumns + `, sealed FROM session_secret WHERE session_id = $1 AND name = $2`
+	listSecrets     = `SELECT ` + secretColumns + `, sealed FROM session_secret WHERE session_id = $1 AND name > $2 AND key_id <> $3 ORDER BY name LIMIT $4`
+	listBareSecrets = `SELECT ` + secretColumns + `, NULL FROM session_secret WHERE session_id = $1 AND name > $2 AND key_id <> $3 ORDER BY name LIMIT $4`
+	pageSecrets     = `SELECT ` + secretColumns + `, sealed FROM session_secret WHERE (session_id, name) > ($1, $2) AND key_id <> $3 ORDER BY session_id, name LIMIT $4`
+	pageBareSecrets = `SELECT ` + secretColumns + `, NULL FROM session_secret WHERE (session_id, name) > ($1, $2) AND key_id <> $3 ORDER BY session_id, name LIMIT $4`
+	countSecrets    = `SELECT COUNT(*) FROM session_secret WHERE session_id = $1`
+	versionOfSecret = `SELECT version FROM session_secret WHERE session_id = $1 AND name = $2`
+	putSecret       = `INSERT INTO session_secret (` + secretColumns + `, sealed) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+		ON CONFLICT (session_id, name) DO UPDATE SET version = excluded.version, key_id = excluded.key_id, hosts = excluded.hosts,
+			call_id = excluded.call_id, updated_us = excluded.updated_us, sealed = excluded.sealed`
+	resealSecret = `UPDATE session_secret SET sealed = $5, key_id = $6 WHERE session_id = $1 AND name = $2 AND version = $3 AND key_id = $4`
+	removeSecret = `DELETE FROM session_secret WHERE session_id = $1 AND name = $2`
+)
+
+// Secret returns a secret.
+func (tx *Tx) Secret(session perdure.SessionID, name string) (store.Secret, error) {
+	err := tx.hold(session)
+	var s store.Secret
+	if err == nil {
+		s, err = one(tx, scanSecret, selectSecret, session, bytesOf(name))
+	}
+	if err != nil {
+		return store.Secret{}, fmt.Errorf("secret %q of %s: %w", name, session, err)
+	}
+	return s, nil
+}
+
+// Secrets lists secrets.
+func (tx *Tx) Secrets(filter store.SecretFilter) ([]store.Secret, error) {
+	query, session := pageSecrets, filter.After.Session
+	if filter.Bare {
+		query = pageBareSecrets
+	}
+	if filter.Session != "" {
+		query, session = listSecrets, filter.Session
+		if filter.Bare {
+			query = listBareSecrets
+		}
+		if err := tx.hold(session); err != nil {
+			return nil, fmt.Errorf("list secrets: %w", err)
+		}
+	}
+	found, err := list(tx, scanSecret, query, session, bytesOf(filter.After.Name), filter.Other, orAll(filter.Limit))
+	if err != nil {
+		return nil, fmt.Errorf("list secrets: %w", err)
+	}
+	return found, nil
+}
+
+// PutSecret writes the next version of a secret.
+func (tx *Tx) PutSecret(s store.Secret) error {
+	err := s.Check()
+	if err == nil {
+		err = tx.follows(s)
+	}
+	var hosts []byte
+	if err == nil {
+		hosts, err = encode(s.Hosts)
+	}
+	if err == nil {
+		now := micros(tx.Now())
+		_, err = tx.exec(putSecret, s.Session, bytesOf(s.Name), s.Version, s.KeyID, hosts, bytesOf(s.Call), now, now, bytesOf(s.Sealed))
+	}
+	if err != nil {
+		return fmt.Errorf("put secret %q of %s: %w", s.Name, s.Session, err)
+	}
+	return nil
+}
+
+// follows reports whether a secret is the next version of its name. Limit: it is new, and there are too many others.
+func (tx *Tx) follows(s store.Secret) error {
+	if err := tx.holdExisting(s.Session); err != nil {
+		return err
+	}
+	last, err := one(tx, number, versionOfSecret, s.Session, bytesOf(s.Name))
+	if missing(err) {
+		var n int64
+		n, err = one(tx, number, countSecrets, s.Session)
+		if err == nil && n >= store.MaxKeys {
+			return fmt.Errorf("%w: the session has %d secrets; remove one first", perdure.Limit, n)
+		}
+	}
+	if err == nil && s.Version != last+1 {
+		err = fmt.Errorf("%w: version %d is there, and %d is to be written", perdure.Conflict, last, s.Version)
+	}
+	return err
+}
+
+// ResealSecret replaces what is sealed of a version.
+func (tx *Tx) ResealSecret(s store.Secret, was string) (bool, error) {
+	err := s.Check()
+	if err == nil {
+		err = tx.hold(s.Session)
+	}
+	var n int64
+	if err == nil {
+		n, err = tx.exec(resealSecret, s.Session, bytesOf(s.Name), s.Version, was, bytesOf(s.Sealed), s.KeyID)
+	}
+	if err != nil {
+		return false, fmt.Errorf("reseal secret %q of %s: %w", s.Name, s.Session, err)
+	}
+	return n > 0, nil
+}
+
+// RemoveSecret removes a secret.
+func (tx *Tx) RemoveSecret(session perdure.SessionID, name string) (bool, error) {
+	err := tx.hold(session)
+	var n int64
+	if err == nil {
+		n, err = tx.exec(removeSecret, session, bytesOf(name))
+	}
+	if err != nil {
+		return false, fmt.Errorf("remove secret %q of %s: %w", name, session, err)
+	}
+	return n > 0, nil
+}
+
+func scanSecret(r row) (store.Secret, error) {
+	var s store.Secret
+	var name, hosts, call, sealed []byte
+	var created, updated int64
+	err := r.Scan(&s.Session, &name, &s.Version, &s.KeyID, &hosts, &call, &created, &updated, &sealed)
+	if err == nil {
+		err = decode(hosts, &s.Hosts)
+	}
+	s.Name, s.Call, s.CreatedAt, s.UpdatedAt = string(name), perdure.CallID(call), moment(created), moment(updated)
+	if len(sealed) > 0 {
+		s.Sealed = sealed
+	}
+	return s, err
+}

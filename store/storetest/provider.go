@@ -1,0 +1,139 @@
+package storetest
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/store"
+)
+
+// The laws of models, providers and connections stand among those of the directory.
+
+func defaultModel(s *subject) {
+	one, other := s.shelve(s.newShelf()), s.shelve(s.newShelf())
+	check := func(want perdure.ModelID) {
+		s.Helper()
+		s.read(func(r store.Reader) error {
+			m, found, err := r.DefaultModel()
+			s.same("default", []any{m.ID, found, m.Default}, []any{want, want != "", want != ""})
+			models, failed := r.Models()
+			marked := slices.DeleteFunc(models, func(m store.Model) bool { return !m.Default })
+			if len(marked) > 1 || len(marked) == 1 && marked[0].ID != want || want != "" && len(marked) == 0 {
+				s.Errorf("marked: got %v, want %q", marked, want)
+			}
+			return errors.Join(err, failed)
+		})
+	}
+
+	for _, id := range []perdure.ModelID{one.Model.ID, other.Model.ID, other.Model.ID} {
+		s.write(func(tx store.Tx) error { return tx.SetDefaultModel(id) })
+		check(id)
+	}
+	stays := other.Model
+	stays.Default = false
+	s.write(func(tx store.Tx) error { _, err := tx.PutModel(stays); return err })
+	check(other.Model.ID)
+	s.write(func(tx store.Tx) error { return tx.SetDefaultModel("") })
+	check("")
+	s.write(func(tx store.Tx) error { return tx.SetDefaultModel(one.Model.ID) })
+	s.write(func(tx store.Tx) error {
+		for _, want := range []bool{true, false} {
+			there, err := tx.RemoveModel(one.Model.ID)
+			s.same("removed", there, want)
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	check("")
+	again := one.Model
+	again.Version = 0
+	s.write(func(tx store.Tx) error { _, err := tx.PutModel(again); return err }) // it is another one
+	check("")
+
+	s.together(crowd, func(int) error {
+		return s.InTx(s.ctx, func(tx store.Tx) error { return tx.SetDefaultModel(other.Model.ID) })
+	})
+	check(other.Model.ID)
+}
+
+func defaultProvider(s *subject) {
+	one, other, strange := s.newShelf(), s.newShelf(), s.newShelf()
+	strange.Provider.Kind = "anthropic"
+	one, other, strange = s.shelve(one), s.shelve(other), s.shelve(strange)
+	check := func(kind string, want perdure.ProviderID) {
+		s.Helper()
+		s.read(func(r store.Reader) error {
+			p, found, err := r.DefaultProvider(kind)
+			s.same("default of "+kind, []any{p.ID, found, p.Default}, []any{want, want != "", want != ""})
+			return err
+		})
+	}
+
+	for _, id := range []perdure.ProviderID{one.Provider.ID, strange.Provider.ID, other.Provider.ID} {
+		s.write(func(tx store.Tx) error { return tx.SetDefaultProvider(id) })
+	}
+
+	check("openai", other.Provider.ID)
+	check("anthropic", strange.Provider.ID)
+	check("none", "")
+	s.write(func(tx store.Tx) error {
+		_, err := tx.RemoveModel(other.Model.ID)
+		_, failed := tx.RemoveProvider(other.Provider.ID)
+		return errors.Join(err, failed)
+	})
+	check("openai", "")
+	check("anthropic", strange.Provider.ID)
+}
+
+func usedProvider(s *subject) {
+	w := s.shelve(s.newShelf())
+
+	s.refused(perdure.Conflict, func(tx store.Tx) error { _, err := tx.RemoveProvider(w.Provider.ID); return err })
+
+	s.same("rows", s.shelved(w), w)
+	s.write(func(tx store.Tx) error {
+		_, err := tx.RemoveModel(w.Model.ID)
+		for _, want := range []bool{true, false} {
+			there, failed := tx.RemoveProvider(w.Provider.ID)
+			s.same("removed", there, want)
+			err = errors.Join(err, failed)
+		}
+		return err
+	})
+}
+
+func connectionsOfUsers(s *subject) {
+	var want []store.Connection
+	for _, at := range [][2]string{{"a", "x"}, {"a", "y"}, {"ab", "x"}, {"a\x00b", "x"}} {
+		c := store.Connection{User: at[0], Provider: at[1], Sealed: []byte(at[0] + " " + at[1])}
+		s.write(func(tx store.Tx) (err error) { c, err = tx.PutConnection(c); return err })
+		want = append(want, c)
+	}
+	s.read(func(r store.Reader) error {
+		own, err := r.Connections("a")
+		s.same("of a user", own, want[:2])
+		all, failed := r.Connections("")
+		s.same("of all", all, []store.Connection{want[0], want[1], want[3], want[2]})
+		return errors.Join(err, failed)
+	})
+	s.write(func(tx store.Tx) error {
+		for _, there := range []bool{true, false} {
+			got, err := tx.RemoveConnection("a", "x")
+			s.same("removed", got, there)
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	s.read(func(r store.Reader) error {
+		_, found, err := r.Connection("a", "x")
+		s.same("found", found, false)
+		all, failed := r.Connections("")
+		s.same("left", all, []store.Connection{want[1], want[3], want[2]})
+		return errors.Join(err, failed)
+	})
+}

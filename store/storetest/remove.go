@@ -1,0 +1,296 @@
+package storetest
+
+import (
+	"database/sql"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/store"
+)
+
+func removeLaws() []law {
+	return []law{
+		{"takes_everything_with_it", removeAll},
+		{"leaves_no_trace", removeTraces},
+		{"leaves_others", removeLeavesOthers},
+		{"lets_the_same_session_come_again", removeAndRestore},
+		{"is_unknown_without_a_session", removeUnknown},
+		{"refuses_a_session_that_is_driven", removeDriven},
+		{"refuses_a_call_that_runs", removeRunningCall},
+		{"refuses_a_task_that_lives", removeLiveTask},
+		{"refuses_a_session_with_subagents", removeParent},
+		{"takes_a_tree_from_its_leaves", removeTree},
+		{"goes_with_its_transaction", removeAndFail},
+		{"survives_reopening", removeSurvives},
+	}
+}
+
+// remove removes a session.
+func (s *subject) remove(id perdure.SessionID) {
+	s.Helper()
+	s.write(func(tx store.Tx) error { return tx.RemoveSession(id) })
+}
+
+// quiet ends all that is at work in a session, so that it may go.
+func (s *subject) quiet(id perdure.SessionID) {
+	s.Helper()
+	s.write(func(tx store.Tx) error {
+		row, err := tx.Session(id)
+		if err == nil && row.Worker != "" {
+			err = tx.ReleaseSession(id, row.Epoch)
+		}
+		calls, callErr := tx.Calls(store.CallFilter{Session: id, State: perdure.CallRunning})
+		for _, c := range calls {
+			callErr = errors.Join(callErr, tx.Settle(c.Key, c.Token, perdure.CallUnknown, text("nobody knows")))
+		}
+		tasks, taskErr := tx.Tasks(store.TaskFilter{Session: id})
+		for _, t := range tasks {
+			if t.State.Live() {
+				_, err := tx.UpdateTask(id, t.ID, perdure.TaskUpdate{Attempt: t.Attempt, State: perdure.TaskUnknown})
+				taskErr = errors.Join(taskErr, err)
+			}
+		}
+		return errors.Join(err, callErr, taskErr)
+	})
+}
+
+// resting is a session of which there is something of every kind, and nothing at work.
+func (s *subject) resting() (things, perdure.SessionID) {
+	s.Helper()
+	w, id := s.busy()
+	s.quiet(id)
+	return w, id
+}
+
+func removeAll(s *subject) {
+	w, id := s.resting()
+
+	s.remove(id)
+
+	s.unknown(func(r store.Reader) error { _, err := r.Session(id); return err })
+	s.unknown(func(r store.Reader) error { _, err := r.Dump(id); return err })
+	s.unknown(func(r store.Reader) error { _, err := r.Snapshot(id); return err })
+	s.unknown(func(r store.Reader) error { _, err := r.Task(id, w.task.ID); return err })
+	s.unknown(func(r store.Reader) error { _, _, err := r.ReadLog(w.task.ID, 0, 100); return err })
+	s.unknown(func(r store.Reader) error { _, err := r.Call(w.claimed.Key); return err })
+	s.unknown(func(r store.Reader) error { _, err := r.Approval(w.open.ID); return err })
+	s.unknown(func(r store.Reader) error { _, err := r.Spawn(w.running.Key); return err })
+	s.unknown(func(r store.Reader) error { _, err := r.Partial(id, w.fresher); return err })
+	s.unknown(func(r store.Reader) error { _, err := r.File(id, "/old/file"); return err })
+	s.read(func(r store.Reader) error {
+		events, eventErr := r.Events(id, 0, 0)
+		messages, messageErr := r.TaskMessages(w.task.ID, "", 0)
+		deliveries, deliveryErr := r.Deliveries(id)
+		if len(events)+len(messages)+len(deliveries) > 0 {
+			s.Errorf("got events %v, messages %v and deliveries %v, want none", events, messages, deliveries)
+		}
+		return errors.Join(eventErr, messageErr, deliveryErr)
+	})
+}
+
+// removeTraces looks everywhere, as the adapter can: a noun that is added later is found by it too.
+func removeTraces(s *subject) {
+	if s.harness.Traces == nil {
+		s.Fatal("the adapter has no Traces: nothing looks for what a removed session leaves")
+	}
+	_, id := s.resting()
+	if len(s.harness.Traces(s.T, s.Store, id)) == 0 {
+		s.Fatal("no trace of a session that is there: the adapter does not look")
+	}
+
+	s.remove(id)
+
+	s.same("traces", s.harness.Traces(s.T, s.Store, id), []string(nil))
+}
+
+func removeLeavesOthers(s *subject) {
+	w, other := s.prepare(), s.prepare()
+	s.quiet(w.session)
+	before := s.dump(other.session)
+	snapshot := func() (found store.Snapshot) {
+		s.read(func(r store.Reader) (err error) {
+			found, err = r.Snapshot(other.session)
+			return err
+		})
+		return found
+	}
+	kept := snapshot()
+
+	s.remove(w.session)
+
+	s.same("the other session", s.dump(other.session), before)
+	s.same("its snapshot", snapshot(), kept)
+	s.read(func(r store.Reader) error {
+		_, workerErr := r.Worker(w.worker)
+		_, requestErr := r.Request(w.request.Scope, w.request.Key)
+		return errors.Join(workerErr, requestErr)
+	})
+}
+
+func removeAndRestore(s *subject) {
+	_, id := s.resting()
+	before := s.dump(id)
+
+	s.remove(id)
+	s.restore(before)
+
+	s.same("the session", s.dump(id), before)
+}
+
+func removeUnknown(s *subject) {
+	_, id := s.resting()
+	s.remove(id)
+
+	s.refused(perdure.NotFound, func(tx store.Tx) error { return tx.RemoveSession(id) })
+	s.refused(perdure.NotFound, func(tx store.Tx) error { return tx.RemoveSession(mint[perdure.SessionID](s)) })
+}
+
+// staysWhole wants a removal to be refused, and to change nothing.
+func (s *subject) staysWhole(id perdure.SessionID) {
+	s.Helper()
+	before := s.dump(id)
+	s.write(func(tx store.Tx) error { // whose other writes are kept
+		if err := tx.RemoveSession(id); !errors.Is(err, perdure.Conflict) {
+			s.Errorf("got error %v, want %v", err, perdure.Conflict)
+		}
+		return nil
+	})
+	s.same("the session", s.dump(id), before)
+}
+
+func removeDriven(s *subject) {
+	_, id := s.resting()
+	row := s.take(id, s.hire().ID)
+
+	s.staysWhole(id)
+
+	s.write(func(tx store.Tx) error { return tx.ReleaseSession(id, row.Epoch) })
+	s.remove(id)
+}
+
+func removeRunningCall(s *subject) {
+	_, id := s.resting()
+	call := s.claimed(id)
+
+	s.staysWhole(id)
+
+	s.settle(call, perdure.CallSettled, text("done"))
+	s.remove(id)
+}
+
+func removeLiveTask(s *subject) {
+	for _, state := range []perdure.TaskState{perdure.TaskQueued, perdure.TaskRunning, perdure.TaskAwaitingInput} {
+		id := s.session()
+		task := s.newTask(id)
+		task.State = state
+		s.create(task)
+
+		s.staysWhole(id)
+
+		s.quiet(id)
+		s.remove(id)
+	}
+}
+
+func removeParent(s *subject) {
+	_, id := s.resting()
+	child := s.newSession()
+	child.Parent, child.Root = id, id
+	s.write(func(tx store.Tx) error { return tx.CreateSession(child) })
+
+	s.staysWhole(id)
+
+	s.remove(child.ID)
+	s.remove(id)
+}
+
+func removeTree(s *subject) {
+	_, id := s.resting()
+	child, grandchild := s.newSession(), s.newSession()
+	child.Parent, child.Root = id, id
+	grandchild.Parent, grandchild.Root = child.ID, id
+	handle := s.newSpawn(id)
+	s.write(func(tx store.Tx) error {
+		if err := errors.Join(tx.CreateSession(child), tx.CreateSession(grandchild)); err != nil {
+			return err
+		}
+		if _, _, err := tx.ClaimSpawn(handle); err != nil {
+			return err
+		}
+		return tx.RegisterChild(handle.Key, handle.Token, child.ID)
+	})
+
+	s.write(func(tx store.Tx) error {
+		return errors.Join(tx.RemoveSession(grandchild.ID), tx.RemoveSession(child.ID), tx.RemoveSession(id))
+	})
+
+	for _, id := range []perdure.SessionID{id, child.ID, grandchild.ID} {
+		s.unknown(func(r store.Reader) error { _, err := r.Session(id); return err })
+		s.same("traces", s.harness.Traces(s.T, s.Store, id), []string(nil))
+	}
+}
+
+func removeAndFail(s *subject) {
+	_, id := s.resting()
+	before := s.dump(id)
+
+	s.refused(errOnPurpose, func(tx store.Tx) error {
+		if err := tx.RemoveSession(id); err != nil {
+			return err
+		}
+		if _, err := tx.Session(id); !errors.Is(err, perdure.NotFound) {
+			s.Errorf("in its transaction: got %v, want %v", err, perdure.NotFound)
+		}
+		return errOnPurpose
+	})
+
+	s.same("the session", s.dump(id), before)
+}
+
+func removeSurvives(s *subject) {
+	_, id := s.resting()
+	s.remove(id)
+
+	s.reopen()
+
+	s.unknown(func(r store.Reader) error { _, err := r.Session(id); return err })
+	s.same("traces", s.harness.Traces(s.T, s.Store, id), []string(nil))
+}
+
+// TracesIn returns the columns of tables, as TABLE.COLUMN, in which a session's id stands anywhere in a value.
+func TracesIn(t *testing.T, db *sql.DB, tables []string, id perdure.SessionID) (found []string) {
+	t.Helper()
+	for _, table := range tables {
+		rows, err := db.Query(`SELECT * FROM ` + table)
+		if err != nil {
+			t.Fatal(err)
+		}
+		columns, err := rows.Columns()
+		if err != nil {
+			t.Fatal(err)
+		}
+		values, into := make([]any, len(columns)), make([]any, len(columns))
+		for i := range values {
+			into[i] = &values[i]
+		}
+		for rows.Next() {
+			if err := rows.Scan(into...); err != nil {
+				t.Fatal(err)
+			}
+			for i, v := range values {
+				text, _ := v.(string)
+				body, _ := v.([]byte)
+				if name := table + "." + columns[i]; strings.Contains(text+string(body), string(id)) && !slices.Contains(found, name) {
+					found = append(found, name)
+				}
+			}
+		}
+		if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return found
+}

@@ -1,0 +1,139 @@
+package session
+
+import (
+	"context"
+	_ "embed" // the texts that the model reads
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/tool"
+)
+
+// SQLCapability is what brings sql_query, sql_execute and sql_schema into a session.
+const SQLCapability = "session_sql"
+
+// sqlClass is the concurrency class of the calls: those of one step run one after another, in the model's order (SQ1).
+const sqlClass = "session_sql"
+
+// The names of the tools.
+const (
+	sqlQueryName   = "sql_query"
+	sqlExecuteName = "sql_execute"
+	sqlSchemaName  = "sql_schema"
+)
+
+//go:embed sql_query.md
+var sqlQueryText string
+
+//go:embed sql_execute.md
+var sqlExecuteText string
+
+//go:embed sql_schema.md
+var sqlSchemaText string
+
+type sqlIn struct {
+	SQL      string `json:"sql" minLength:"1" jsonschema:"One statement of SQLite's SQL"`
+	Args     []any  `json:"args,omitempty" jsonschema:"Values for the ? of the statement: texts, numbers, true, false, null"`
+	Database string `json:"database,omitempty" pattern:"^[A-Za-z0-9_-]{1,64}$" default:"main" jsonschema:"The database's name"`
+}
+
+type sqlSchemaIn struct {
+	Database string `json:"database,omitempty" pattern:"^[A-Za-z0-9_-]{1,64}$" default:"main" jsonschema:"The database's name"`
+}
+
+type sqlSchemaOut struct {
+	Databases []tool.SQLDatabase `json:"databases"`
+	Tables    []tool.SQLTable    `json:"tables" jsonschema:"Of the database that was asked for"`
+}
+
+// SQLTools returns the tools for a session's own databases, in the order in which models are told of them.
+func SQLTools() []tool.Tool { return []tool.Tool{SQLQuery(), SQLExecute(), SQLSchema()} }
+
+// SQLQuery returns the tool that asks a database of the session.
+func SQLQuery() tool.Tool {
+	yes := true
+	return tool.New(tool.Spec{
+		Name:        sqlQueryName,
+		DisplayName: "SQL Query",
+		Description: strings.TrimSpace(sqlQueryText),
+		Class:       perdure.Pure,
+		Concurrency: sqlClass,
+		NeedsEnv:    true,
+		Hints:       tool.Hints{ReadOnly: &yes, Idempotent: &yes, CapabilityID: SQLCapability},
+	}, func(ctx context.Context, in sqlIn, env tool.Env) (tool.SQLRows, error) {
+		if env.SQL == nil {
+			return tool.SQLRows{}, noSQL(sqlQueryName)
+		}
+		found, err := env.SQL.Query(ctx, in.statement())
+		return found, sqlError("query", err)
+	})
+}
+
+// SQLExecute returns the tool that changes a database of the session. What it did cannot be told after a crash, since a
+// statement may do something else the second time.
+func SQLExecute() tool.Tool {
+	return tool.New(tool.Spec{
+		Name:        sqlExecuteName,
+		DisplayName: "SQL Execute",
+		Description: strings.TrimSpace(sqlExecuteText),
+		Class:       perdure.AtMostOnce,
+		Concurrency: sqlClass,
+		NeedsEnv:    true,
+		Hints:       tool.Hints{CapabilityID: SQLCapability},
+	}, func(ctx context.Context, in sqlIn, env tool.Env) (tool.SQLDone, error) {
+		if env.SQL == nil {
+			return tool.SQLDone{}, noSQL(sqlExecuteName)
+		}
+		done, err := env.SQL.Execute(ctx, in.statement())
+		return done, sqlError("execute", err)
+	})
+}
+
+// SQLSchema returns the tool that describes the databases of the session.
+func SQLSchema() tool.Tool {
+	yes := true
+	return tool.New(tool.Spec{
+		Name:        sqlSchemaName,
+		DisplayName: "SQL Schema",
+		Description: strings.TrimSpace(sqlSchemaText),
+		Class:       perdure.Pure,
+		Concurrency: sqlClass,
+		NeedsEnv:    true,
+		Hints:       tool.Hints{ReadOnly: &yes, Idempotent: &yes, CapabilityID: SQLCapability},
+	}, func(ctx context.Context, in sqlSchemaIn, env tool.Env) (sqlSchemaOut, error) {
+		if env.SQL == nil {
+			return sqlSchemaOut{}, noSQL(sqlSchemaName)
+		}
+		databases, err := env.SQL.Databases(ctx)
+		if err != nil {
+			return sqlSchemaOut{}, sqlError("list databases", err)
+		}
+		tables, err := env.SQL.Schema(ctx, in.Database)
+		if err != nil {
+			return sqlSchemaOut{}, sqlError("read a schema", err)
+		}
+		return sqlSchemaOut{Databases: append([]tool.SQLDatabase{}, databases...), Tables: append([]tool.SQLTable{}, tables...)}, nil
+	})
+}
+
+func (in sqlIn) statement() tool.SQLStatement {
+	return tool.SQLStatement{Database: in.Database, Text: in.SQL, Args: in.Args}
+}
+
+// noSQL is the tool error for a session without databases (EN2).
+func noSQL(name string) error {
+	return tool.Errorf("%s", tool.Missing("Session SQL store", name+" requires databases of the session's own.").Text)
+}
+
+// sqlError tells the model what is its to mend; the rest is internal.
+func sqlError(step string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, perdure.Invalid) || errors.Is(err, perdure.Limit):
+		return tool.Errorf("%s", err.Error())
+	}
+	return fmt.Errorf("%s: %w", step, err)
+}
