@@ -92,17 +92,23 @@ steps:
 	for _, f := range tails {
 		differ(t, f.name, fences.ReplaceAllString(f.printed(), ""), asked)
 	}
-	// Which of the two a follower meets is a matter of moments: each must have been met.
-	for _, text := range []string{"whoever holds the data directory is asked", "the store is read"} {
-		if !slices.ContainsFunc(slices.Concat(logs[2:], tails[2:]), func(f *follower) bool { return f.said(text) }) {
-			t.Errorf("no follower said %q", text)
-		}
-	}
+	bothAsked(t, slices.Concat(logs[2:], tails[2:]))
 	t.Logf("%d kills, %d lines, %d events, %d followers; the slowest start took %s", kills, lines, events, len(logs)+len(tails), d.slowest)
 }
 
 // fences is what the store tells of the tasks in events, and who asks a server does not see.
 var fences = regexp.MustCompile(`"worker_id":"[^"]*",`)
+
+// bothAsked wants the holder and the store to have been asked, each by some follower: which of the two one meets is a matter
+// of moments.
+func bothAsked(t *testing.T, followers []*follower) {
+	t.Helper()
+	for _, text := range []string{"whoever holds the data directory is asked", "the store is read"} {
+		if !slices.ContainsFunc(followers, func(f *follower) bool { return f.said(text) }) {
+			t.Errorf("no follower said %q", text)
+		}
+	}
+}
 
 // said reports whether it said a text.
 func (f *follower) said(text string) bool {
