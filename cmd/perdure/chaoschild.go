@@ -17,6 +17,7 @@ import (
 	"github.com/perdure/perdure/internal/api"
 	"github.com/perdure/perdure/internal/chaos"
 	"github.com/perdure/perdure/internal/cli"
+	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/sqlite"
 	"github.com/perdure/perdure/tool"
 	"github.com/perdure/perdure/tool/background"
@@ -49,7 +50,7 @@ func chaosParts(ctx context.Context, part cli.ChaosPart) error {
 	}
 	ctx, stop := untilClosed(ctx, os.Stdin)
 	defer stop()
-	child := chaosChild{Dir: part.Dir, Ledger: socket, Addr: os.Getenv("PERDURE_LISTEN"), Token: os.Getenv("PERDURE_TOKEN"), Sabotage: part.Sabotage, Log: part.Log}
+	child := chaosChild{Dir: part.Dir, Ledger: socket, Database: os.Getenv("PERDURE_DATABASE"), Addr: os.Getenv("PERDURE_LISTEN"), Token: os.Getenv("PERDURE_TOKEN"), Sabotage: part.Sabotage, Log: part.Log}
 	return child.run(ctx)
 }
 
@@ -67,6 +68,7 @@ func untilClosed(ctx context.Context, in io.Reader) (context.Context, func()) {
 // executions and take-ups, which have tests of their own.
 type chaosChild struct {
 	Dir      string // the data directory
+	Database string // as that of cli.Opening
 	Addr     string
 	Token    string
 	Ledger   string // socket
@@ -79,8 +81,8 @@ func (c chaosChild) run(ctx context.Context) (err error) {
 	if c.Ledger == "" || c.Addr == "" || c.Token == "" {
 		return fmt.Errorf("%w start: only perdure chaos starts this", perdure.Invalid)
 	}
-	opening := cli.Opening{Access: cli.Writing, Dir: c.Dir, AskModels: true, Serve: true, Log: c.Log}
-	st, err := sqlite.Open(ctx, sqlite.Config{Dir: c.Dir, Program: "perdure"})
+	opening := cli.Opening{Access: cli.Writing, Dir: c.Dir, Database: c.Database, AskModels: true, Serve: true, Log: c.Log}
+	st, err := c.openStore(ctx, opening)
 	if err != nil {
 		return err
 	}
@@ -92,7 +94,7 @@ func (c chaosChild) run(ctx context.Context) (err error) {
 		return err
 	}
 	eng, err := local.Open(ctx, local.Config{
-		Store: st, Model: newModels(opening), Tools: tools, Files: spaces.files, Log: c.Log, DeferAbove: -1,
+		Store: st, Shared: c.Database != "", Model: newModels(opening), Tools: tools, Files: spaces.files, Log: c.Log, DeferAbove: -1,
 		MaxExecutions: -1, NoProgress: -1, Beat: chaosBeat, Lease: chaosLease, Drain: chaosDrain,
 	})
 	if err != nil {
@@ -108,6 +110,14 @@ func (c chaosChild) run(ctx context.Context) (err error) {
 	}
 	door.add(listener, api.Config{Token: c.Token})
 	return door.carry(ctx, eng.Run)
+}
+
+// openStore opens the store without a reserve for cancels, which has tests of its own.
+func (c chaosChild) openStore(ctx context.Context, o cli.Opening) (store.Store, error) {
+	if c.Database != "" {
+		return openDatabase(ctx, o)
+	}
+	return sqlite.Open(ctx, sqlite.Config{Dir: c.Dir, Program: "perdure"})
 }
 
 // The ways in which the server of a test breaks its word, so that the loop can prove that it finds it.

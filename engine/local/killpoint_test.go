@@ -67,6 +67,12 @@ func (p killPoint) String() string {
 	return fmt.Sprintf("%s %s call %d", ways()[p.act], p.at.Method, p.at.N)
 }
 
+// early reports one of the first commits, in which calls leave their turn: a panic after one of them, which nobody was told
+// of, made it twice.
+func (p killPoint) early() bool {
+	return p.act == faulty.PanicAfter && p.at.Method == "InTx" && p.at.N <= 12
+}
+
 // TestR02KillPoints plays a turn, lets one call of one method of the store go wrong, and lets another engine finish:
 // every method that the turn uses, every call of it, each way, each effect class. Nothing may be lost, doubled or stuck.
 func TestR02KillPoints(t *testing.T) {
@@ -82,7 +88,10 @@ func TestR02KillPoints(t *testing.T) {
 			defer m.abandoned.Wait()
 			points, methods := m.points(t)
 			played, reached := 0, 0
-			for i := first; i < len(points) && !t.Failed(); i += stride {
+			for i := first; i < len(points) && !t.Failed(); i++ {
+				if (i-first)%stride != 0 && !points[i].early() {
+					continue
+				}
 				played++
 				if m.play(t, points[i]) {
 					reached++

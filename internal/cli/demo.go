@@ -68,7 +68,7 @@ func (c *chaosCommand) Run(ctx context.Context, a *app) error {
 	s := a.Chaos
 	s.Kills, s.Seed, s.Sessions, s.Agent, s.Tools, s.Faults = c.Kills, c.Seed, c.Sessions, c.Agent, c.Tools, c.Faults
 	s.EffectsFrom, s.Dir, s.Keep, s.JSON, s.Sabotage = c.EffectsFrom, c.Dir, c.Keep, c.Output == "json", c.Sabotage
-	s.Command = c.Command
+	s.Command, s.Database = c.Command, a.flags.Database
 	s.Out, s.Talk = a.out, a.Stderr
 	if what, todo := s.Fault(); what != "" {
 		return misuse(what, todo)

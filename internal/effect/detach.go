@@ -196,12 +196,18 @@ func (c *callRun) detachIn(tx store.Tx, why string, soft time.Duration) (perdure
 	if _, err := tx.LockSession(key.Session, session.Epoch); err != nil {
 		return perdure.Task{}, err
 	}
+	task := c.e.taskOfCall(callTask{owner: c.owner, row: c.row, at: c.at, secret: session.Secret, name: c.name, origin: perdure.OriginDetached})
+	if row, err := tx.Call(key); err != nil || row.Token == c.row.Token && row.Task == task.ID { // made before, and nobody was told
+		if err == nil {
+			task, err = tx.Task(task.Session, task.ID)
+		}
+		return task, err
+	}
 	if why != perdure.DetachedByAsking { // who waits for a person holds no place (TK15)
 		if err := c.e.mayDetach(tx, key.Session); err != nil {
 			return perdure.Task{}, err
 		}
 	}
-	task := c.e.taskOfCall(callTask{owner: c.owner, row: c.row, at: c.at, secret: session.Secret, name: c.name, origin: perdure.OriginDetached})
 	task.Wake = perdure.Wake(orElse(string(c.run.Command.Call.Wake), string(task.Wake)))
 	now := tx.Now()
 	task.State, task.Worker, task.Executions, task.DeadlineAt = perdure.TaskRunning, c.e.cfg.Worker, c.row.Executions, c.call.Deadline

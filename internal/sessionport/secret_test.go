@@ -183,10 +183,10 @@ func TestReencrypt(t *testing.T) {
 	for i := range 250 {
 		l.set([]perdure.SessionID{l.one, l.more}[i%2], fmt.Sprint("name ", i), fmt.Sprint("value ", i))
 	}
-	bad := l.row(l.one, "name 0")
+	bad, foreign := l.row(l.one, "name 0"), l.row(l.one, "name 2")
 	l.tx(func(tx store.Tx) error {
 		other := bad
-		other.Sealed = l.row(l.one, "name 2").Sealed
+		other.Sealed = foreign.Sealed
 		_, err := tx.ResealSecret(other, bad.KeyID)
 		return err
 	})

@@ -185,6 +185,9 @@ func (p *place) server() *exec.Cmd {
 // environ is the environment of what is started here, without what would lead it to another server.
 func (p *place) environ() []string {
 	env := slices.DeleteFunc(os.Environ(), func(pair string) bool { return strings.HasPrefix(pair, "PERDURE_") })
+	if p.Database != "" {
+		env = append(env, "PERDURE_DATABASE="+p.Database)
+	}
 	return append(env, chaos.LedgerVariable+"="+p.socket)
 }
 

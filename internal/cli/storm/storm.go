@@ -29,6 +29,7 @@ type Storm struct {
 	Tools       []string // that are called instead of the mix; empty: the mix
 	EffectsFrom string   // a command of the shell that lists effects; empty: none
 	Command     []string // the server instead of this program's own; empty: that one
+	Database    string   // of Postgres, empty, for the server; empty: it keeps its sessions in a data directory
 	Dir         string   // where it works; empty: a temporary folder
 	Keep, JSON  bool
 	Sabotage    string // for tests
@@ -93,7 +94,7 @@ func (s Storm) Run(ctx context.Context) error {
 func (s Storm) again() string {
 	line := fmt.Sprintf("perdure chaos --kills %d --sessions %d --seed %d --faults %s", s.Kills, s.Sessions, s.Seed, strings.Join(s.Faults, ","))
 	for _, flag := range []struct{ name, value string }{
-		{"--agent", s.Agent}, {"--tools", strings.Join(s.Tools, ",")}, {"--effects-from", s.EffectsFrom}, {"--sabotage", s.Sabotage},
+		{"--database", s.Database}, {"--agent", s.Agent}, {"--tools", strings.Join(s.Tools, ",")}, {"--effects-from", s.EffectsFrom}, {"--sabotage", s.Sabotage},
 	} {
 		if flag.value != "" {
 			line += " " + flag.name + " " + quote(flag.value)
