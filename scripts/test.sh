@@ -117,13 +117,13 @@ export CGO_ENABLED=1 # for the race detector only
 packages=("${@:-./...}")
 step "go vet ${packages[*]}"
 go vet "${packages[@]}"
-# The engine's suite runs on three stores. With the detector on two of them, the third would find no race that they do not
-# find, and take as long as both.
-readonly slow='^TestEngineOnPostgres$'
+# These run without the detector, which would make them several times as slow and find nothing that it does not find elsewhere:
+# the engine's suite on its third store, twenty thousand steps on lanes, and what is about the disk and not about memory.
+readonly plain='^(TestEngineOnPostgres|TestLaneStorm|TestR0[5-8].*)$'
 step "go test -race -shuffle=on ${packages[*]}"
-go test -race -shuffle=on -timeout=20m -skip "$slow" "${packages[@]}"
-if ((!$#)); then
-	step "go test ./engine/local: its suite on Postgres"
-	go test -shuffle=on -timeout=20m -run "$slow" ./engine/local
+go test -race -shuffle=on -timeout=20m -skip "$plain" "${packages[@]}"
+if (($# == 0)); then
+	step "go test -run $plain ./cmd/perdure ./engine/local"
+	go test -shuffle=on -timeout=20m -run "$plain" ./cmd/perdure ./engine/local
 fi
 step "done"
