@@ -29,7 +29,9 @@ func anyAgent(t *rapid.T, name string) perdure.Agent {
 }
 
 // allows reports whether an agent has a tool.
-func allows(a perdure.Agent, tool string) bool { return a.Tools == nil || slices.Contains(a.Tools, tool) }
+func allows(a perdure.Agent, tool string) bool {
+	return a.Tools == nil || slices.Contains(a.Tools, tool)
+}
 
 // within reports whether a limit is not looser than another; 0 is none.
 func within(child, parent int) bool { return parent == 0 || child > 0 && child <= parent }

@@ -37,7 +37,9 @@ type run struct {
 }
 
 // placed reports work that holds a background place. It gives it back when it returns, before anybody hears of its end.
-func (r *run) placed() bool { return r.lane == perdure.Background && !r.paused && !r.yielded && !r.returned }
+func (r *run) placed() bool {
+	return r.lane == perdure.Background && !r.paused && !r.yielded && !r.returned
+}
 
 // detached reports work that left the foreground.
 func (r *run) detached() bool {
