@@ -30,6 +30,7 @@ type Agent struct {
 	Capabilities      []string          `json:"capabilities,omitzero"`        // those that were chosen, by id; Tools and Instructions hold what they bring (TL32)
 	Network           NetworkList       `json:"network_access,omitzero"`      // where its tools may reach, of what the engine lets out at all (NL2)
 	Metadata          map[string]string `json:"metadata,omitempty"`
+	Order             string            `json:"order,omitempty"` // the digest of the order that the session was made by, with its id (N5); the engine sets it. Empty: of none
 }
 
 // The defaults of chapter 18 that the rules use.

@@ -122,6 +122,29 @@ func TestFoldNeverLoosens(t *testing.T) {
 	})
 }
 
+// TestHardStays names layers below that would loosen what is hard, were a fold to forget it.
+func TestHardStays(t *testing.T) {
+	t.Parallel()
+	above := agent.Overlay{
+		MaxIterations: agent.Limit{Hard: 1}, NetworkAccess: []perdure.NetworkList{{}, {Blocked: []string{"a.test"}}}, Approvals: agent.Approvals{Hard: true},
+	}
+	for name, below := range map[string]agent.Overlay{
+		"nothing":                {},
+		"a higher ceiling":       {MaxIterations: agent.Limit{Value: 2, Hard: 3}},
+		"a list of all hosts":    {NetworkAccess: []perdure.NetworkList{{}}},
+		"a host that is allowed": {NetworkAccess: []perdure.NetworkList{{Allowed: []string{"a.test"}}}},
+		"no questions":           {Approvals: agent.Approvals{AskEffects: ptr(false)}},
+	} {
+		got, err := agent.Resolve(agent.Fold(above, below))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if reaches, _ := got.Network.Permits("https://a.test/v1/x"); got.MaxIterations != 1 || reaches || !got.AskEffects {
+			t.Errorf("%s: got %d iterations, reaches the host %t, asks %t", name, got.MaxIterations, reaches, got.AskEffects)
+		}
+	}
+}
+
 func or(n, fallback int) int {
 	if n == 0 {
 		return fallback

@@ -185,15 +185,19 @@ func (d *Runner) Resume(id string) {
 }
 
 // Yield gives the place of work back for good, while its clocks go on: it only waits for other work, which needs places of
-// its own. Yielding again does nothing; unknown ids are passed over.
-func (d *Runner) Yield(id string) {
+// its own. It reports whether the work had not yielded before; unknown ids are passed over.
+func (d *Runner) Yield(id string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if r := d.runs[id]; r != nil {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.yielded = true
+	r := d.runs[id]
+	if r == nil {
+		return false
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	first := !r.yielded
+	r.yielded = true
+	return first
 }
 
 func (d *Runner) setPaused(id string, paused bool) {

@@ -306,8 +306,9 @@ func TestRunnerYield(t *testing.T) {
 			t.Errorf("it takes %d places, want 1", ofProcess)
 		}
 
-		d.Yield("waits")
-		d.Yield("unknown")
+		if !d.Yield("waits") || d.Yield("waits") || d.Yield("unknown") {
+			t.Error("only the first yield of what runs is one")
+		}
 
 		if ofSession, ofProcess := d.Places("s"); ofSession != 0 || ofProcess != 0 {
 			t.Errorf("it takes %d and %d places, want none", ofSession, ofProcess)

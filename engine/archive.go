@@ -26,7 +26,8 @@ type Archives interface {
 	// Import adds what Export wrote, whole or not at all, and returns the session. Exported again, it is the same
 	// bytes, as long as nobody speaks to it. The file, up to 1 GiB, and its rows are in memory at once. Conflict: the
 	// session is there already, or it was at work when it was exported and how does not take it over. Invalid: the
-	// file was cut or changed, or a later version wrote it. Limit: it is too large.
+	// file was cut or changed, or a later version wrote it. Limit: it is too large. Unavailable: what a deleted session of
+	// that id left is still being removed.
 	Import(ctx context.Context, r io.Reader, how Import) (Session, error)
 }
 

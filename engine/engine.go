@@ -43,7 +43,10 @@ type Sessions interface {
 	Sessions(ctx context.Context, limit int) ([]Session, error)
 	// DeleteSession removes a session for good, with its subagents' sessions and all that belongs to them: journals, calls,
 	// tasks and their output, files, and what their commands left. A folder of the host in which a session worked stays,
-	// but for the output of its background runs. Forks of it stay. NotFound: no such session. Conflict: one of them is at
+	// but for the output of its background runs. Forks of it stay. What stands outside the store goes after the commit, and
+	// after a crash with a later pass, but for that output in a folder of the host, which nobody finds any more. Where
+	// several machines share a store, only what the machine has that cleans up is removed, which is the one that was asked
+	// or, when that could not, any. Until it is removed, Import of the same id is Unavailable. NotFound: no such session. Conflict: one of them is at
 	// work: it is driven, or a call or a task of it has not ended. Invalid: it is a subagent, whose root is to be deleted.
 	DeleteSession(ctx context.Context, id perdure.SessionID) error
 }
@@ -203,6 +206,7 @@ type Tool struct {
 	Description string              `json:"description"`
 	Class       perdure.EffectClass `json:"class"`
 	Background  bool                `json:"background"`
+	Capability  string              `json:"capability,omitempty"` // that a session must choose to have it, unless it names the tool; empty: it is there by itself
 	NeedsEnv    bool                `json:"needs_env"`
 	Policy      string              `json:"policy"`
 	SoftBudget  time.Duration       `json:"soft_budget_ns"` // -1: never

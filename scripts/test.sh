@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Brings what the tests need, then runs go vet and every test with the race detector.
+# Brings what the tests need, then runs go vet and every test, all but some with the race detector.
 #
 #   scripts/test.sh [packages]    the packages are ./... when none are named
 #
@@ -107,7 +107,7 @@ need_c() {
 	has_c || fail "gcc and libc6-dev are installed, and $(go env CC) still builds nothing: unset CC, then run this again"
 }
 
-step "brings what the tests need, then go vet and go test -race"
+step "brings what the tests need, then go vet and go test"
 need_go
 need_c
 need_curl
@@ -118,12 +118,14 @@ packages=("${@:-./...}")
 step "go vet ${packages[*]}"
 go vet "${packages[@]}"
 # These run without the detector, which would make them several times as slow and find nothing that it does not find elsewhere:
-# the engine's suite on its third store, twenty thousand steps on lanes, and what is about the disk and not about memory.
-readonly plain='^(TestEngineOnPostgres|TestLaneStorm|TestR0[5-8].*)$'
-step "go test -race -shuffle=on ${packages[*]}"
+# the engine's suite over SQLite and Postgres (it runs with it over memory and over the wire), twenty thousand steps on lanes, and
+# what is about the disk and not about memory.
+readonly plain='^(TestEngineOn(SQLite|Postgres)|TestLaneStorm|TestR0[5-8].*)$'
+step "go test -race -shuffle=on -skip $plain ${packages[*]}"
 go test -race -shuffle=on -timeout=20m -skip "$plain" "${packages[@]}"
 if (($# == 0)); then
-	step "go test -run $plain ./cmd/perdure ./engine/local"
-	go test -shuffle=on -timeout=20m -run "$plain" ./cmd/perdure ./engine/local
+	packages=(./cmd/perdure ./engine/local) # that have them
 fi
+step "go test -shuffle=on -run $plain ${packages[*]}"
+go test -shuffle=on -timeout=20m -run "$plain" "${packages[@]}"
 step "done"

@@ -57,7 +57,7 @@ type ValueWriter interface {
 type Secret struct {
 	Session   perdure.SessionID
 	Name      string
-	Version   int64          // from 1, one more with each write; sealed with the value
+	Version   int64          // more with each write, see NextSecret; sealed with the value
 	Sealed    []byte         // of which the store knows nothing
 	KeyID     string         // under which it is sealed
 	Hosts     []string       // where the value may be sent to; empty: nowhere
@@ -96,6 +96,10 @@ type SecretKey struct {
 type SecretReader interface {
 	// Secret returns a secret. NotFound: the session has none of that name.
 	Secret(session perdure.SessionID, name string) (Secret, error)
+	// NextSecret returns the version as which a secret is to be written: one more than that of the one that is there, else one
+	// more than any that the session removed, else 1. So no version of a name comes twice, also after it was removed: what
+	// was sealed for one never opens in the place of another, and whoever knows one by its version knows it for good.
+	NextSecret(session perdure.SessionID, name string) (int64, error)
 	// Secrets lists secrets: those of a session by the bytes of their names, sessions in an order of the store's own, which
 	// stays the same. So a list can be read by pages while secrets are written.
 	Secrets(filter SecretFilter) ([]Secret, error)
@@ -104,13 +108,13 @@ type SecretReader interface {
 // SecretWriter writes sealed values. All of them go with their session; neither Dump nor a fork takes any along.
 type SecretWriter interface {
 	// PutSecret writes a secret, or replaces the one of its name. Its version is the writer's to say, since it is sealed with
-	// the value: one more than that of the one that is there, or 1; the moments are the store's. Invalid: what Check says.
+	// the value: what NextSecret says; the moments are the store's. Invalid: what Check says.
 	// Conflict: somebody else wrote a version since; read it and seal the value again. Limit: the session has MaxKeys others.
 	// NotFound: no such session.
 	PutSecret(s Secret) error
 	// ResealSecret replaces what is sealed, and its key, of the version s.Version that is sealed under the key was, and nothing
 	// else of it. It says whether that version is there: if not, it was written or removed since, and nothing is to be done.
 	ResealSecret(s Secret, was string) (bool, error)
-	// RemoveSecret says whether it was there.
+	// RemoveSecret says whether it was there. Its version is never used again.
 	RemoveSecret(session perdure.SessionID, name string) (bool, error)
 }

@@ -37,6 +37,8 @@ type WorkerWriter interface {
 	// BeatWorker moves the lease to now + lease and stamps heartbeat_at of the worker's live tasks, in one
 	// batch, without an event (TK8). Lost: no such worker; another has taken its work.
 	BeatWorker(id perdure.WorkerID, lease time.Duration) (Beat, error)
+	// BuryWorker removes the row of a worker whose lease has passed by the store's clock; it leaves one that holds alone.
+	BuryWorker(id perdure.WorkerID) error
 	// RemoveWorker hands the lease back; removing it again does nothing.
 	RemoveWorker(id perdure.WorkerID) error
 }

@@ -11,9 +11,10 @@ import (
 
 // entry is a tool that was admitted, with its spec and its compiled schema.
 type entry struct {
-	tool   Tool
-	spec   Spec
-	schema *schema
+	tool    Tool
+	spec    Spec
+	schema  *schema
+	offered bool // it must be chosen (TL30)
 }
 
 // admit checks what a tool says of itself and compiles its schema. The error is Invalid and names all faults.

@@ -34,7 +34,7 @@ type Capability struct {
 type Choice struct {
 	Capabilities []string // by id
 	Tools        []string // of the registry, by name
-	AllTools     bool     // every tool of the registry
+	AllTools     bool     // every tool of the registry that need not be chosen
 	Off          []string // capabilities that are kept out, whoever wants them
 }
 
@@ -111,7 +111,7 @@ func Collect(registry *Registry, given []Capability, choice Choice) (Collection,
 	}
 	c := collector{registry: registry, all: all, active: map[string]bool{}, off: choice.Off, base: choice.Tools}
 	if choice.AllTools {
-		c.base = registry.Names()
+		c.base = registry.Defaults()
 	}
 	for _, name := range c.base {
 		if !registry.Has(name) {

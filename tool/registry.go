@@ -27,10 +27,19 @@ type Registry struct {
 func NewRegistry(tools ...Tool) *Registry {
 	r := &Registry{}
 	for _, t := range tools {
-		r.add(t, false)
+		r.add(t, mine)
 	}
 	return r
 }
+
+// what a tool is added as
+type as int
+
+const (
+	mine        as = iota // the first of its name stays
+	replacement           // it stands for one of its name
+	offer                 // as mine, and it must be chosen
+)
 
 // Builder collects tools for a registry. The zero value is empty, and each step returns a new value.
 type Builder struct{ tools []Tool }
@@ -54,10 +63,19 @@ func (r *Registry) LogTo(log *slog.Logger) {
 }
 
 // Register adds a tool. One of the same name is replaced and keeps its place; a refused tool replaces nothing.
-func (r *Registry) Register(t Tool) { r.add(t, true) }
+func (r *Registry) Register(t Tool) { r.add(t, replacement) }
 
-func (r *Registry) add(t Tool, replace bool) {
+// Offer adds tools that are in no defaults (TL30): a session that names no tools does not have them, until it chooses their
+// capability or names them. Else it is as [NewRegistry] with them.
+func (r *Registry) Offer(tools ...Tool) {
+	for _, t := range tools {
+		r.add(t, offer)
+	}
+}
+
+func (r *Registry) add(t Tool, how as) {
 	e, err := admit(t)
+	e.offered = how == offer
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err != nil {
@@ -69,8 +87,10 @@ func (r *Registry) add(t Tool, replace bool) {
 	switch {
 	case !taken:
 		r.names = append(r.names, name)
-	case !replace && !reflect.DeepEqual(old.spec, e.spec):
+	case how != replacement && !reflect.DeepEqual(old.spec, e.spec):
 		r.refusals = append(r.refusals, fmt.Errorf("%w tool %q: another tool has this name", perdure.Invalid, name))
+		return
+	case how == offer: // it is there, with no less
 		return
 	}
 	if r.entries == nil {
@@ -103,6 +123,17 @@ func (r *Registry) entry(name string) (entry, bool) {
 func (r *Registry) Has(name string) bool {
 	_, ok := r.entry(name)
 	return ok
+}
+
+// Offered reports whether the tool of this name must be chosen (see [Registry.Offer]).
+func (r *Registry) Offered(name string) bool {
+	e, _ := r.entry(name)
+	return e.offered
+}
+
+// Defaults returns the names of the tools that need not be chosen, in the order of registration.
+func (r *Registry) Defaults() []string {
+	return slices.DeleteFunc(r.Names(), r.Offered)
 }
 
 // Len returns the number of tools.

@@ -205,6 +205,22 @@ func TestBackgroundHintNeedsExecutor(t *testing.T) {
 	}
 }
 
+// TestOffered: what is offered is there and no default (TL30).
+func TestOffered(t *testing.T) {
+	t.Parallel()
+	r := registry(t, plain{spec: named("a")})
+	r.Offer(plain{spec: named("b")}, plain{spec: named("a")})
+	copied := r.Snapshot()
+
+	if !slices.Equal(copied.Names(), []string{"a", "b"}) || !slices.Equal(copied.Defaults(), []string{"a"}) || !copied.Offered("b") || copied.Offered("c") {
+		t.Errorf("%v, by default %v", copied.Names(), copied.Defaults())
+	}
+	r.Register(plain{spec: named("b")})
+	if r.Offered("b") || r.Err() != nil {
+		t.Errorf("it was registered, and must be chosen: %v", r.Err())
+	}
+}
+
 func TestVisibleToolsFilter(t *testing.T) {
 	t.Parallel()
 	r := registry(t, plain{spec: named("a")}, plain{spec: named("b")}, plain{spec: named("c")})

@@ -105,6 +105,7 @@ func run(ctx context.Context, args []string, progress io.Writer) error {
 	if err := build(ctx, binary); err != nil {
 		return err
 	}
+	page.full = rows(options{scale: "full", seed: o.seed}, binary)
 	where := machine(ctx)
 	for _, row := range rows(o, binary) {
 		if !wanted(o.only, row.ID) {

@@ -50,11 +50,12 @@ func TestPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	p.full = []row{{ID: "R1", Trial: "kills", N: 5000}, {ID: "R2"}, {ID: "R9"}}
 	p.add(result{Row: row{ID: "R1", What: "kills", Trial: "kills", N: 1000, Args: []string{"/x/perdure", "chaos"}}, Figures: []string{`{"kills":1000}`}})
 	text := p.text()
 	for _, want := range []string{
 		"| R1 | kills | 1000 kills | 0 | 0.003 | 0s |", "| R2 | points |  | **failed** |  | 0s |", "\nperdure chaos\n", "\nA=1 go test\n", `{"kills":1000}`,
-		"**R2**: exit status 1", "it broke",
+		"**R2**: exit status 1", "it broke", "**Not run**: R9.", "**Not run in full**: R1 with 1000 of 5000 kills.",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page has no %q:\n%s", want, text)

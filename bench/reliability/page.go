@@ -8,12 +8,16 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"time"
 )
 
 // page is what is published.
-type page struct{ results []result }
+type page struct {
+	results []result
+	full    []row // all rows at full scale, so that what was left out or cut short can be told
+}
 
 // load reads the results that a file keeps; no file has none.
 func load(path string) (p page, err error) {
@@ -88,9 +92,12 @@ func (p page) text() string {
 		}
 		line("| %s | %s | %s | %s | %s | %s |", r.Row.ID, r.Row.What, n, failures, bound, r.Took.Round(time.Second))
 	}
+	for _, gap := range p.gaps() {
+		line("\n%s", gap)
+	}
 	line("\n## What the rows printed")
 	for _, r := range p.results {
-		line("\n**%s** %s, seed %d; %s\n", r.Row.ID, r.Date, r.Seed, r.Where)
+		line("\n**%s** %s; %s\n", r.Row.ID, r.Date, r.Where)
 		line("```text")
 		line("%s", command(r.Row))
 		for _, figure := range r.Figures {
@@ -108,6 +115,27 @@ func (p page) text() string {
 		}
 	}
 	return b.String()
+}
+
+// gaps says which rows did not run, and which ran fewer trials than a full run has.
+func (p page) gaps() (said []string) {
+	var missing, short []string
+	for _, want := range p.full {
+		i := slices.IndexFunc(p.results, func(r result) bool { return r.Row.ID == want.ID })
+		switch {
+		case i < 0:
+			missing = append(missing, want.ID)
+		case p.results[i].Row.N < want.N:
+			short = append(short, fmt.Sprintf("%s with %d of %d %s", want.ID, p.results[i].Row.N, want.N, want.Trial))
+		}
+	}
+	if len(missing) > 0 {
+		said = append(said, "**Not run**: "+strings.Join(missing, ", ")+".")
+	}
+	if len(short) > 0 {
+		said = append(said, "**Not run in full**: "+strings.Join(short, "; ")+".")
+	}
+	return said
 }
 
 // command is the line that repeats a row, without the folder of this run.

@@ -12,6 +12,7 @@ import (
 	"github.com/perdure/perdure/internal/cli"
 	"github.com/perdure/perdure/internal/secret"
 	"github.com/perdure/perdure/internal/sessionport"
+	"github.com/perdure/perdure/internal/sessionsql"
 	"github.com/perdure/perdure/internal/supervise"
 )
 
@@ -24,8 +25,8 @@ func garbage(string) backup.Garbage {
 	return g
 }
 
-// rotateKey makes a new key the current one and seals the secrets of sessions under it. The directory is held meanwhile: whoever
-// works in it has the keyring as it was.
+// rotateKey makes a new key the current one and seals the secrets of sessions, the keys of providers and the tokens of
+// connections under it. The directory is held meanwhile: whoever works in it has the keyring as it was.
 func rotateKey(ctx context.Context, dir string) (sealed int, err error) {
 	file := filepath.Join(dir, backup.KeyringFile)
 	keys, err := secret.Load(file)
@@ -43,18 +44,29 @@ func rotateKey(ctx context.Context, dir string) (sealed int, err error) {
 	if _, err := keys.Rotate(); err != nil {
 		return 0, err
 	}
-	return sessionport.Reencrypt(ctx, st, keys, nil)
+	cfg := sessionport.Config{Store: st, Keys: keys}
+	sealed, err = sessionport.Reencrypt(ctx, cfg, nil)
+	more, failed := sessionport.ResealDirectory(ctx, cfg) // also when a secret is left: what can be done is done
+	return sealed + more, errors.Join(err, failed)
 }
 
-// forgetting removes what a data directory keeps of a deleted session beside the database.
-func forgetting(dir string) func(context.Context, perdure.SessionID) error {
-	return func(_ context.Context, id perdure.SessionID) error {
-		if _, err := perdure.ParseID[perdure.SessionID](string(id)); err != nil {
+// forgetting removes what a data directory keeps of a deleted session beside the database, and then forgets where it worked.
+// Databases that are open here are closed by whoever opened them; nil: nobody did.
+func forgetting(dir string, databases *sessionsql.Store, w *workspaces) func(context.Context, perdure.SessionID) error {
+	return func(ctx context.Context, id perdure.SessionID) error {
+		_, err := perdure.ParseID[perdure.SessionID](string(id))
+		if err != nil {
 			return err
 		}
-		if err := os.RemoveAll(filepath.Join(dir, backup.SQLFolder, string(id))); err != nil {
+		if databases != nil {
+			err = databases.Remove(ctx, id)
+		} else {
+			err = os.RemoveAll(filepath.Join(dir, backup.SQLFolder, string(id)))
+		}
+		if err != nil {
 			return fmt.Errorf("remove the databases of session %s: %w", id, err)
 		}
+		w.forget(id)
 		return nil
 	}
 }

@@ -58,6 +58,20 @@ func TestR01RandomKill(t *testing.T) {
 		r.Kills, r.Stops, r.Terms, r.Tasks, r.Effects, r.Unknown, r.Adopted, r.Resumed, r.RecoveryMS.P50, r.RecoveryMS.P99, r.Recoveries)
 }
 
+// TestR01RandomKillPostgres is the same over Postgres, with pauses beyond the lease: the worker that was lost begins anew in its
+// process (LG20). More: perdure chaos --kills 200 --store postgres.
+func TestR01RandomKillPostgres(t *testing.T) {
+	t.Parallel()
+	r, code, talk := chaosRun(t, "--kills", "6", "--sessions", "4", "--seed", "2", "--faults", "kill,stop,term", "--store", "postgres")
+
+	if code != 0 || !r.OK {
+		t.Errorf("exit code %d: %+v\n%s", code, r.Violations, talk)
+	}
+	if r.Tasks == 0 || r.Effects == 0 || r.Settled == 0 || r.Recoveries == 0 {
+		t.Errorf("nothing was at stake: %+v", r)
+	}
+}
+
 // TestChaosCanFail starts a server that breaks its word, in three ways. A loop that finds nothing there would prove
 // nothing elsewhere.
 func TestChaosCanFail(t *testing.T) {
@@ -70,7 +84,7 @@ func TestChaosCanFail(t *testing.T) {
 		t.Run(word, func(t *testing.T) {
 			t.Parallel()
 			r, code, talk := chaosRun(t, "--kills", "6", "--sessions", "6", "--seed", "1", "--faults", "kill", "--sabotage", word)
-			for n := 0; code == 0 && n < 5; n++ { // on a busy machine so few kills may hit nothing
+			for n := 0; code <= 1 && broken(r) == 0 && n < 5; n++ { // so few kills may hit nothing, or something else
 				r, code, talk = chaosRun(t, "--kills", "6", "--sessions", "6", "--seed", "1", "--faults", "kill", "--sabotage", word)
 			}
 			if code != 1 || r.OK || broken(r) == 0 || len(r.Violations) == 0 || r.UpperBound95 != 0 {

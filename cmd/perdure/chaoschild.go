@@ -93,10 +93,14 @@ func (c chaosChild) run(ctx context.Context) (err error) {
 	if err := addShell(tools, opening, spaces); err != nil {
 		return err
 	}
-	eng, err := local.Open(ctx, local.Config{
+	if bash, ok := tools.Get(cli.ShellTool); ok {
+		tools.Register(bash) // for every session
+	}
+	cfg := local.Config{
 		Store: st, Shared: c.Database != "", Model: newModels(opening), Tools: tools, Files: spaces.files, Log: c.Log, DeferAbove: -1,
 		MaxExecutions: -1, NoProgress: -1, Beat: chaosBeat, Lease: chaosLease, Drain: chaosDrain,
-	})
+	}
+	eng, err := local.Open(ctx, cfg)
 	if err != nil {
 		return err
 	}
@@ -109,7 +113,10 @@ func (c chaosChild) run(ctx context.Context) (err error) {
 		return errors.Join(err, listener.Close())
 	}
 	door.add(listener, api.Config{Token: c.Token})
-	return door.carry(ctx, eng.Run)
+	return door.carry(ctx, door.renewing(eng.Run, func(ctx context.Context) (engine.Engine, func(context.Context) error, error) {
+		eng, err := local.Open(ctx, cfg)
+		return sabotaged(eng, c.Sabotage), eng.Run, err
+	}))
 }
 
 // openStore opens the store without a reserve for cancels, which has tests of its own.

@@ -12,12 +12,12 @@ import (
 )
 
 // openDatabase opens the Postgres database that a command was given. What a server keeps on its own disk, its socket, run
-// directories and workspaces, still stands in the data directory.
+// directories and workspaces, still stands in the data directory. Who only reads changes nothing in either.
 func openDatabase(ctx context.Context, o cli.Opening) (store.Store, error) {
 	if o.Access != cli.Reading {
 		if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 			return nil, fmt.Errorf("%w: data directory %s cannot be made: %w", perdure.Storage, o.Dir, err)
 		}
 	}
-	return postgres.Open(ctx, postgres.Config{URL: o.Database})
+	return postgres.Open(ctx, postgres.Config{URL: o.Database, ReadOnly: o.Access == cli.Reading})
 }

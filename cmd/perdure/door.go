@@ -11,8 +11,10 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/internal/api"
 	"github.com/perdure/perdure/store"
@@ -21,15 +23,18 @@ import (
 // closeTimeout is how long requests in work may take when a server has stopped.
 const closeTimeout = 5 * time.Second
 
+// renewTime is how long a worker that is lost waits before it begins anew: the database may not be there yet.
+const renewTime = time.Second
+
 // door answers requests for an engine, on listeners, while the engine runs.
 type door struct {
-	engine engine.Engine
+	engine engine.Engine // while nothing is served yet
 	ended  chan struct{} // closed when the engine's Run has returned
 	dir    string
 	keys   *keys
 	log    *slog.Logger
 	socket string // path; empty: there is none
-	open   []opening
+	open   []*opening
 }
 
 func newDoor(eng engine.Engine, st store.Store, dir string, log *slog.Logger) *door {
@@ -39,17 +44,38 @@ func newDoor(eng engine.Engine, st store.Store, dir string, log *slog.Logger) *d
 // opening is one listener with what answers on it.
 type opening struct {
 	listener net.Listener
-	api      func() (*api.API, error) // made once, for the first request: until then a start does not wait for it
+	cfg      api.Config // but for the engine
 	server   *http.Server
 	guests   *guests
+	made     atomic.Pointer[func() (*api.API, error)]
+}
+
+// serves lets the API of an engine answer from now on. It is made once, for the first request: until then a start does not
+// wait for it.
+func (o *opening) serves(eng engine.Engine) {
+	cfg := o.cfg
+	cfg.Engine = eng
+	made := sync.OnceValues(func() (*api.API, error) { return api.New(cfg) })
+	o.made.Store(&made)
+}
+
+// api is what answers.
+func (o *opening) api() (*api.API, error) { return (*o.made.Load())() }
+
+// drain refuses writes and tells those who follow.
+func (o *opening) drain() {
+	if a, err := o.api(); err == nil {
+		a.Drain()
+	}
 }
 
 // add serves the API of the engine on a listener, as soon as that runs. cfg says who may ask.
 func (d *door) add(listener net.Listener, cfg api.Config) {
-	cfg.Engine, cfg.Keys, cfg.Log, cfg.Version = d.engine, d.keys, d.log, version().Version
-	made := sync.OnceValues(func() (*api.API, error) { return api.New(cfg) })
+	cfg.Keys, cfg.Log, cfg.Version = d.keys, d.log, version().Version
+	o := &opening{listener: listener, cfg: cfg, guests: &guests{gone: make(chan struct{})}}
+	o.serves(d.engine)
 	answer := func(w http.ResponseWriter, r *http.Request) {
-		a, err := made()
+		a, err := o.api()
 		if err != nil {
 			d.log.Error("the API cannot be served", "error", err)
 			http.Error(w, "the API cannot be served", http.StatusInternalServerError)
@@ -57,9 +83,42 @@ func (d *door) add(listener net.Listener, cfg api.Config) {
 		}
 		a.ServeHTTP(w, r)
 	}
-	o := opening{listener: listener, api: made, server: api.NewServer(http.HandlerFunc(answer), d.log), guests: &guests{gone: make(chan struct{})}}
+	o.server = api.NewServer(http.HandlerFunc(answer), d.log)
 	o.server.ConnState = o.guests.note
 	d.open = append(d.open, o)
+}
+
+// renewing runs an engine, and another one in its place when its worker is lost: the lease of a shared store has passed, since
+// this process was paused or the database was away for too long (LG20). What the lost one had in work is taken up as after a
+// crash, by whoever is first. Who followed is told to come again.
+func (d *door) renewing(run func(context.Context) error, another func(context.Context) (engine.Engine, func(context.Context) error, error)) func(context.Context) error {
+	return func(ctx context.Context) error {
+		err := run(ctx)
+		for lost := errors.Is(err, perdure.Lost); ctx.Err() == nil && (errors.Is(err, perdure.Lost) || lost && errors.Is(err, perdure.Unavailable)); {
+			d.log.Warn("this worker was lost: the process begins anew as another one", "error", err)
+			select {
+			case <-time.After(renewTime):
+			case <-ctx.Done():
+				return nil
+			}
+			var eng engine.Engine
+			if eng, run, err = another(ctx); err != nil {
+				continue
+			}
+			for _, o := range d.open {
+				before, err := o.api()
+				o.serves(eng)
+				if err == nil {
+					before.Drain()
+				}
+				if ctx.Err() != nil { // run has told the one before
+					o.drain()
+				}
+			}
+			err = run(ctx)
+		}
+		return err
+	}
 }
 
 // openSocket serves the API on the directory's socket, to its owner only. A directory that can have none is served
@@ -130,9 +189,7 @@ func (d *door) run(ctx context.Context, fail context.CancelCauseFunc) error {
 	}
 	<-ctx.Done()
 	for _, o := range d.open {
-		if a, err := o.api(); err == nil {
-			a.Drain()
-		}
+		o.drain()
 		o.server.SetKeepAlivesEnabled(false) // whoever comes again finds the next server
 	}
 	<-d.ended

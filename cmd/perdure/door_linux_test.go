@@ -266,7 +266,7 @@ func (d *doorway) until(what string, look func() bool) {
 
 // begin starts a session with an agent that asks a model and may run commands.
 func (d *doorway) begin(model, key string) perdure.SessionID {
-	agent, err := json.Marshal(map[string]any{"agent": perdure.Agent{Model: model, Metadata: map[string]string{"workspace": d.work}}})
+	agent, err := json.Marshal(map[string]any{"agent": perdure.Agent{Model: model, Capabilities: []string{"bashkit_shell"}, Metadata: map[string]string{"workspace": d.work}}})
 	if err != nil {
 		panic(err) // it can be written
 	}

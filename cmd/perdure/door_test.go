@@ -4,13 +4,19 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/internal/api"
+	"github.com/perdure/perdure/store/memory"
 )
 
 // TestR03WhoWasLetInIsAnswered connects, says nothing, and asks when the server has begun to stop: it is answered, and the
@@ -33,7 +39,9 @@ func TestR03WhoWasLetInIsAnswered(t *testing.T) {
 		},
 	}
 	noAPI := func() (*api.API, error) { return nil, errors.New("there is none to drain") }
-	d := &door{ended: make(chan struct{}), open: []opening{{listener: listener, api: noAPI, server: server, guests: in}}}
+	o := &opening{listener: listener, server: server, guests: in}
+	o.made.Store(&noAPI)
+	d := &door{ended: make(chan struct{}), open: []*opening{o}}
 	ctx, stop := context.WithCancelCause(t.Context())
 	closed := make(chan error, 1)
 	go func() { closed <- d.run(ctx, stop) }()
@@ -65,4 +73,77 @@ func TestR03WhoWasLetInIsAnswered(t *testing.T) {
 	if err := <-closed; err != nil {
 		t.Error(err)
 	}
+}
+
+// called is an engine that says its name in its list of tools.
+type called struct {
+	engine.Engine
+	name string
+}
+
+func (c called) Tools(context.Context) ([]engine.Tool, error) {
+	return []engine.Tool{{Name: c.name, Parameters: []byte(`{}`)}}, nil
+}
+
+// TestDoorRenews: a worker that is lost is followed by another one in the same process, behind the same listener, also when the
+// database is not there at first (LG20).
+func TestDoorRenews(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := newDoor(called{name: "first"}, memory.New(memory.Config{}), t.TempDir(), slog.New(slog.DiscardHandler))
+	d.add(listener, api.Config{Token: "0123456789abcdef0123456789abcdef"})
+	goOn, second := make(chan struct{}), make(chan struct{})
+	tries := 0
+	run := d.renewing(func(context.Context) error {
+		<-goOn
+		return fmt.Errorf("run: %w", perdure.Lost)
+	}, func(context.Context) (engine.Engine, func(context.Context) error, error) {
+		if tries++; tries == 1 {
+			return nil, nil, fmt.Errorf("%w: the database is away", perdure.Unavailable)
+		}
+		return called{name: "second"}, func(ctx context.Context) error {
+			close(second)
+			<-ctx.Done()
+			return nil
+		}, nil
+	})
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- d.carry(ctx, run) }()
+
+	before := listed(t, listener.Addr().String())
+	close(goOn)
+	<-second
+	after := listed(t, listener.Addr().String())
+	stop()
+
+	if !strings.Contains(before, `"first"`) || !strings.Contains(after, `"second"`) {
+		t.Errorf("before: %s, after: %s", before, after)
+	}
+	if err := <-ended; err != nil || tries != 2 {
+		t.Errorf("it ended with %v, after %d tries", err, tries)
+	}
+}
+
+// listed is what the server says of its tools.
+func listed(t *testing.T, addr string) string {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+addr+"/v1/tools", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer 0123456789abcdef0123456789abcdef")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("%d: %s, %v", resp.StatusCode, body, err)
+	}
+	return string(body)
 }

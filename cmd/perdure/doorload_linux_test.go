@@ -54,7 +54,7 @@ func (v *visitor) ask(p post, want int) reply {
 // visit says one thing and waits for the answer.
 func (v *visitor) visit(i int) {
 	if i%3 == 0 {
-		agent := fmt.Sprintf(`{"agent":{"model":%q,"metadata":{"workspace":%q}}}`, v.model, v.d.work)
+		agent := fmt.Sprintf(`{"agent":{"model":%q,"capabilities":["bashkit_shell"],"metadata":{"workspace":%q}}}`, v.model, v.d.work)
 		r := v.ask(post{"/v1/sessions", fmt.Sprintf("%s-%d", v.name, i), agent}, http.StatusCreated)
 		v.current = perdure.SessionID(strings.TrimPrefix(r.location, "/v1/sessions/"))
 	}

@@ -270,7 +270,7 @@ func (t *heard) note(what string, took time.Duration) {
 
 // begin starts a session.
 func (m *machine) begin(model, key string) (perdure.SessionID, reply, error) {
-	agent, err := json.Marshal(map[string]any{"agent": perdure.Agent{Model: model, Metadata: map[string]string{"workspace": m.work}}})
+	agent, err := json.Marshal(map[string]any{"agent": perdure.Agent{Model: model, Capabilities: []string{"bashkit_shell"}, Metadata: map[string]string{"workspace": m.work}}})
 	if err != nil {
 		return "", reply{}, err
 	}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"net/url"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -37,14 +38,23 @@ func run() int {
 	signals := make(chan os.Signal, 2) // a Ctrl-C and the one after it, while nobody listens yet
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
+	known := secretsOf(os.Getenv)
 	terminal := cli.Terminal{Stdin: isTerminal(os.Stdin), Stdout: isTerminal(os.Stdout), Stderr: isTerminal(os.Stderr)}
 	return cli.Main(context.Background(), cli.World{
 		Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Terminal: terminal, Signals: signals, Env: os.Getenv,
 		DataDir: dataDir(), Version: version(),
 		Log: func(style cli.LogStyle) *slog.Logger {
-			return newLog(os.Stderr, style, terminal.Stderr, secretsOf(os.Getenv))
+			return newLog(os.Stderr, style, terminal.Stderr, known)
 		},
-		Open: open, Serve: serve, Diagnose: diagnose, Processes: processes,
+		Open: func(ctx context.Context, o cli.Opening) (cli.Engine, error) {
+			o.Known = known
+			return open(ctx, o)
+		},
+		Serve: func(ctx context.Context, s cli.Serving) error {
+			s.Known = known
+			return serve(ctx, s)
+		},
+		Diagnose: diagnose, Processes: processes,
 		Admin:     admin.Hands{Garbage: garbage, RotateKey: rotateKey},
 		Demo:      demo.Crash{Program: self(), Open: openDemo},
 		DemoChild: runDemoChild,
@@ -55,7 +65,17 @@ func run() int {
 
 // secretsOf are the secrets that this process was given, which no log may show (RD5, C21).
 func secretsOf(getenv func(string) string) *redact.Set {
-	return redact.NewSet(getenv(openaiKey), getenv(anthropicKey), getenv("PERDURE_TOKEN"))
+	return redact.NewSet(getenv(openaiKey), getenv(anthropicKey), getenv("PERDURE_TOKEN"), passwordIn(getenv("PERDURE_DATABASE")))
+}
+
+// passwordIn is the password in a database's URL; empty: it has none, or is no URL.
+func passwordIn(database string) string {
+	u, err := url.Parse(database)
+	if err != nil || u.User == nil {
+		return ""
+	}
+	password, _ := u.User.Password()
+	return password
 }
 
 // newLog writes for people on a terminal, and JSON otherwise, without secrets and what stands under the names of some (RD6).

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/engine/local"
 	"github.com/perdure/perdure/internal/cli"
 	"github.com/perdure/perdure/internal/egress"
@@ -22,6 +23,7 @@ import (
 	"github.com/perdure/perdure/tool/background"
 	"github.com/perdure/perdure/tool/core"
 	"github.com/perdure/perdure/tool/file"
+	"github.com/perdure/perdure/tool/session"
 	"github.com/perdure/perdure/tool/subagent"
 	"github.com/perdure/perdure/tool/web"
 )
@@ -31,12 +33,15 @@ const drainTime = 2 * time.Second
 
 // opened is an engine with what it was opened over.
 type opened struct {
-	*local.Engine
-	store      store.Store
-	models     *models
-	workspaces *workspaces
-	wayOut     *egress.Guard
-	door       *door
+	*local.Engine // the first one
+	cfg           local.Config
+	serves        bool
+	store         store.Store
+	models        *models
+	workspaces    *workspaces
+	wayOut        *egress.Guard
+	home          *local.Home
+	door          *door
 }
 
 var _ cli.Engine = (*opened)(nil)
@@ -94,16 +99,15 @@ func newEngine(ctx context.Context, o cli.Opening, st store.Store) (*opened, err
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	e := &opened{store: st, models: newModels(o)}
+	e := &opened{store: st, models: newModels(o), serves: o.Serve}
 	e.workspaces = newWorkspaces(st, o.Log)
 	out, fetching, err := newWayOut(o.Log)
 	if err != nil {
 		return nil, err
 	}
 	e.wayOut = out
-	tools := tool.NewRegistry(slices.Concat(core.Tools(), file.Tools(), fetching, background.Tools(background.Config{}), subagent.Tools(), []tool.Tool{core.LoadTool()})...)
-	tools.LogTo(o.Log)
-	if err := addShell(tools, o, e.workspaces); err != nil {
+	tools, err := newTools(o, e.workspaces, fetching)
+	if err != nil {
 		return nil, err
 	}
 	permit, err := permits(o, tools)
@@ -118,23 +122,38 @@ func newEngine(ctx context.Context, o cli.Opening, st store.Store) (*opened, err
 	if o.Serve {
 		drain = serveDrain
 	}
-	e.Engine, err = local.Open(ctx, local.Config{
+	if e.home, err = openHome(ctx, o, st); err != nil {
+		return nil, err
+	}
+	e.cfg = local.Config{
 		Store: st, Shared: o.Database != "", Model: e.models, Tools: tools, Files: e.workspaces.files, Egress: out, Permit: permit, Retention: retention,
-		Forget: forgetting(o.Dir),
-		Drain:  drain, Log: o.Log,
-	})
-	if err != nil {
-		return e, err
+		Forget:  forgetting(o.Dir, e.home.Beside.SQL, e.workspaces),
+		Secrets: e.home.Secrets, Beside: e.home.Beside, Drain: drain, Log: o.Log,
+	}
+	if e.Engine, err = local.Open(ctx, e.cfg); err != nil {
+		return nil, errors.Join(err, e.home.Close())
 	}
 	e.door = newDoor(e.Engine, st, o.Dir, o.Log)
 	if o.Access != cli.Writing {
 		return e, nil
 	}
-	return e, e.door.openSocket()
+	if err := e.door.openSocket(); err != nil {
+		return nil, errors.Join(err, e.home.Close())
+	}
+	return e, nil
 }
 
 // Run does the work and lets others ask, on the socket of the data directory, until ctx ends.
-func (e *opened) Run(ctx context.Context) error { return e.door.carry(ctx, e.Engine.Run) }
+func (e *opened) Run(ctx context.Context) error {
+	run := e.Engine.Run
+	if e.serves { // else somebody speaks with this engine, and no other
+		run = e.door.renewing(run, func(ctx context.Context) (engine.Engine, func(context.Context) error, error) {
+			eng, err := local.Open(ctx, e.cfg)
+			return eng, eng.Run, err
+		})
+	}
+	return e.door.carry(ctx, run)
+}
 
 // newWayOut makes the guard that every request of a tool goes through, and the tools that make them. An operator's own
 // weather server is opened to the weather tools, wherever it is, and to nothing else (EG3).
@@ -179,7 +198,24 @@ func permits(o cli.Opening, tools *tool.Registry) (tool.Permit, error) {
 	}, nil
 }
 
-// addShell registers bash. A command that writes has it always: what runs from before is to be found again,
+// openHome opens what stands beside the database. Who does not write needs none of it.
+func openHome(ctx context.Context, o cli.Opening, st store.Store) (*local.Home, error) {
+	if o.Access != cli.Writing {
+		return &local.Home{}, nil
+	}
+	return local.OpenHome(ctx, local.HomeConfig{Dir: o.Dir, Store: st, Shared: o.Database != "", Known: o.Known})
+}
+
+// newTools registers what there is. What runs commands, holds secrets or starts agents is in no defaults (TL30): a session
+// chooses its capability.
+func newTools(o cli.Opening, w *workspaces, fetching []tool.Tool) (*tool.Registry, error) {
+	tools := tool.NewRegistry(slices.Concat(core.Tools(), file.Tools(), fetching, background.Tools(background.Config{}), []tool.Tool{core.LoadTool()})...)
+	tools.LogTo(o.Log)
+	tools.Offer(slices.Concat(subagent.Tools(), session.StorageTools(), session.SQLTools(), []tool.Tool{session.ListResources()})...)
+	return tools, addShell(tools, o, w)
+}
+
+// addShell offers bash. A command that writes has it always: what runs from before is to be found again,
 // and a session that may not run commands does not see it. Elsewhere it is there when it was asked for.
 func addShell(tools *tool.Registry, o cli.Opening, w *workspaces) error {
 	if o.Access != cli.Writing && !o.AllowShell {
@@ -188,7 +224,7 @@ func addShell(tools *tool.Registry, o cli.Opening, w *workspaces) error {
 	bash, err := newShells(filepath.Join(o.Dir, runsFolder), w)
 	switch {
 	case err == nil:
-		tools.Register(bash)
+		tools.Offer(bash)
 	case o.AllowShell:
 		return fmt.Errorf("%w: %w", perdure.Unavailable, err)
 	default:
@@ -206,5 +242,5 @@ func (e *opened) UseModel(id perdure.SessionID, name string) { e.models.use(id, 
 // Close implements cli.Engine.
 func (e *opened) Close() error {
 	e.wayOut.Close()
-	return errors.Join(e.door.close(), e.workspaces.close(), e.store.Close())
+	return errors.Join(e.door.close(), e.workspaces.close(), e.home.Close(), e.store.Close())
 }

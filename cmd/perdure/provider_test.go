@@ -76,12 +76,15 @@ func TestLogsHideKeys(t *testing.T) {
 	t.Parallel()
 	const key = "sk-a-key-that-nobody-may-see-1234567890"
 	var out bytes.Buffer
-	secrets := secretsOf(func(name string) string { return map[string]string{openaiKey: key}[name] })
+	const password = "correct-horse-battery"
+	secrets := secretsOf(func(name string) string {
+		return map[string]string{openaiKey: key, "PERDURE_DATABASE": "postgres://u:" + password + "@db/name"}[name]
+	})
 	log := newLog(&out, cli.LogStyle{Verbose: true}, false, secrets)
 
-	log.Error("asked "+key, "error", errors.New("401 for "+key), "sent", base64.StdEncoding.EncodeToString([]byte("Bearer "+key)))
+	log.Error("asked "+key+" and "+password, "error", errors.New("401 for "+key), "sent", base64.StdEncoding.EncodeToString([]byte("Bearer "+key)))
 
-	if text := out.String(); strings.Contains(text, key) || strings.Contains(text, base64.StdEncoding.EncodeToString([]byte("Bearer "+key))) || !strings.Contains(text, redact.Mark) {
+	if text := out.String(); strings.Contains(text, key) || strings.Contains(text, password) || strings.Contains(text, base64.StdEncoding.EncodeToString([]byte("Bearer "+key))) || !strings.Contains(text, redact.Mark) {
 		t.Errorf("logged %s", text)
 	}
 }

@@ -43,9 +43,10 @@ func (w *workspaces) folder(ctx context.Context, id perdure.SessionID) (string, 
 	if known {
 		return found, nil
 	}
+	begun := false // a session that is not there may come
 	err := w.store.View(ctx, func(r store.Reader) error {
 		events, err := r.Events(id, 0, 1)
-		if err != nil || len(events) == 0 {
+		if begun = err == nil && len(events) > 0; !begun {
 			return err
 		}
 		if created, ok := events[0].Fact.(perdure.SessionCreated); ok {
@@ -56,10 +57,20 @@ func (w *workspaces) folder(ctx context.Context, id perdure.SessionID) (string, 
 	if err != nil {
 		return "", fmt.Errorf("find the workspace of %s: %w", id, err)
 	}
+	if !begun {
+		return "", nil
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.folders[id] = found
 	return found, nil
+}
+
+// forget drops what is known of a deleted session, so that another under its id is looked at anew.
+func (w *workspaces) forget(id perdure.SessionID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.folders, id)
 }
 
 // files opens the files of a session, as the model sees them and as the runtime writes them. Where the folder

@@ -1,8 +1,11 @@
 package local
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -31,7 +34,7 @@ func withCapabilities(cfg Config) (Config, error) {
 		names = append(names, c.ID)
 		for _, t := range c.Tools {
 			if !cfg.Tools.Has(t.Spec().Name) {
-				cfg.Tools.Register(t)
+				cfg.Tools.Offer(t)
 			}
 		}
 		cfg.Hooks = append(cfg.Hooks, c.OwnHooks()...)
@@ -49,33 +52,86 @@ func withCapabilities(cfg Config) (Config, error) {
 //
 // NotFound: an agent, a harness that is named without one, a blueprint, a tool, a capability or a model is not there.
 // Conflict: the agent or a harness is archived or deleted, or the id stands for another session. Invalid: what is wrong
-// with the order. The same order again under one id is one session (N5).
+// with the order. The same order again under one id is one session, whatever became of what it names (N5).
 func (e *Engine) StartAgent(ctx context.Context, o tool.SessionOrder) (engine.Session, error) {
 	if o.ID == "" {
 		o.ID = effect.NewID[perdure.SessionID]()
 	}
-	_, err := perdure.ParseID[perdure.SessionID](string(o.ID))
-	var made overlaid
-	if err == nil {
-		made, err = e.overlaid(ctx, o)
-	}
-	if err == nil {
-		err = e.seed(ctx, o.ID, made)
-	}
-	if err == nil {
-		err = e.cfg.Store.InTx(ctx, func(tx store.Tx) error { return e.startSession(tx, o, made) })
-	}
-	if err != nil {
+	if err := e.startOnce(ctx, o); err != nil {
 		return engine.Session{}, fmt.Errorf("start a session: %w", err)
 	}
 	return e.Session(ctx, o.ID)
+}
+
+// startOnce starts the session of an order, unless it is there. That is asked before anything else is looked at, since what
+// the order names may be gone by then.
+func (e *Engine) startOnce(ctx context.Context, o tool.SessionOrder) error {
+	digest, err := digestOf(o)
+	if err != nil {
+		return err
+	}
+	return e.unlessKnown(ctx, o.ID, perdure.Agent{Order: digest}, func() error {
+		made, err := e.overlaid(ctx, o)
+		if err != nil {
+			return err
+		}
+		made.agent.Order = digest
+		return e.start(ctx, o.ID, made)
+	})
+}
+
+// unlessKnown starts a session that is not there.
+func (e *Engine) unlessKnown(ctx context.Context, id perdure.SessionID, a perdure.Agent, start func() error) error {
+	if _, err := perdure.ParseID[perdure.SessionID](string(id)); err != nil {
+		return err
+	}
+	known := false
+	err := e.view(ctx, func(r store.Reader) (err error) {
+		known, err = sameAgent(r, id, a)
+		return err
+	})
+	if known || err != nil {
+		return err
+	}
+	return start()
+}
+
+// start writes what a session begins with.
+func (e *Engine) start(ctx context.Context, id perdure.SessionID, made overlaid) error {
+	if err := e.seed(ctx, id, made); err != nil {
+		return err
+	}
+	return e.cfg.Store.InTx(ctx, func(tx store.Tx) error { return e.startSession(tx, id, made) })
+}
+
+// digestOf is the same for orders that say the same, and for no others (N5). The id is in it, so that a copy of a session,
+// whose first event says the same, was not made by this order.
+func digestOf(o tool.SessionOrder) (string, error) {
+	config := append([]byte(nil), o.Config...) // nil if there is none; as it is where it will be refused
+	if canonical, err := perdure.CanonicalJSON(o.Config); err == nil && o.Blueprint != "" {
+		config = canonical
+	}
+	contents := [][]byte{} // as they are: JSON has only valid UTF-8
+	for _, f := range o.Overlay.InitialFiles {
+		contents = append(contents, []byte(f.Content))
+	}
+	return digest(o.ID, o.Agent, o.Harness, o.Blueprint, config, o.Title, o.Locale, o.Overlay, contents)
+}
+
+// digest is the SHA-256 of values, as JSON.
+func digest(values ...any) (string, error) {
+	text, err := json.Marshal(values)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(text)
+	return "sha256:" + hex.EncodeToString(sum[:]), nil
 }
 
 // overlaid is what an order comes to.
 type overlaid struct {
 	agent perdure.Agent
 	files []agent.File
-	known bool // the session is there already
 }
 
 // overlaid reads what the order names, folds it, and puts in what this engine has: tools, words and the model.
@@ -94,10 +150,7 @@ func (e *Engine) overlaid(ctx context.Context, o tool.SessionOrder) (made overla
 		}
 		harness = leaf
 		folded = agent.Fold(append(layers, preset, o.Overlay, agent.Overlay{Locale: o.Locale})...)
-		if model, err = modelOf(r, folded.DefaultModel); err != nil {
-			return err
-		}
-		made.known, err = sameOrder(r, o, leaf)
+		model, err = modelOf(r, folded.DefaultModel)
 		return err
 	})
 	if err != nil {
@@ -109,16 +162,26 @@ func (e *Engine) overlaid(ctx context.Context, o tool.SessionOrder) (made overla
 	}
 	made.agent.ID, made.agent.Harness, made.agent.Model = o.Agent, harness, model
 	made.agent.Title = strings.ToValidUTF8(o.Title, "\ufffd")
-	collected, err := tool.Collect(e.cfg.Tools, e.cfg.Capabilities, choiceOf(made.agent))
+	brought, err := e.equip(&made.agent)
 	if err != nil {
 		return made, err
 	}
-	if made.agent.Tools != nil { // nil is all of them, whatever the engine has
-		made.agent.Tools = collected.Registry.Names()
-	}
-	made.agent.Instructions = strings.Join(append(nonEmpty(made.agent.Instructions), collected.Prompts...), "\n\n")
-	made.files = agent.Fold(agent.Overlay{InitialFiles: collected.Files}, agent.Overlay{InitialFiles: folded.InitialFiles}).InitialFiles
+	made.files = agent.Fold(agent.Overlay{InitialFiles: brought}, agent.Overlay{InitialFiles: folded.InitialFiles}).InitialFiles
 	return made, nil
+}
+
+// equip gives an agent what its capabilities bring, and returns the files among that. Who named neither tools nor
+// capabilities has whatever need not be chosen, as long as the session lives.
+func (e *Engine) equip(a *perdure.Agent) ([]agent.File, error) {
+	collected, err := tool.Collect(e.cfg.Tools, e.cfg.Capabilities, choiceOf(*a))
+	if err != nil {
+		return nil, err
+	}
+	if a.Tools != nil || len(a.Capabilities) > 0 {
+		a.Tools = collected.Registry.Names()
+	}
+	a.Instructions = strings.Join(append(nonEmpty(a.Instructions), collected.Prompts...), "\n\n")
+	return collected.Files, nil
 }
 
 // choiceOf is what a resolved agent wants of the engine.
@@ -189,22 +252,33 @@ func modelOf(r store.Reader, id perdure.ModelID) (string, error) {
 	return "", nil
 }
 
-// sameOrder looks for a session that was started before under the id of an order (N5). What it is made of may have changed
-// since; it stays what it was.
-func sameOrder(r store.Reader, o tool.SessionOrder, leaf perdure.HarnessID) (known bool, err error) {
-	switch _, err := r.Session(o.ID); {
+// sameAgent looks for a session that was started before under an id, by the same order or for the same agent (N5). What an
+// order is made of may have changed since; the session stays what it was.
+func sameAgent(r store.Reader, id perdure.SessionID, a perdure.Agent) (known bool, err error) {
+	switch _, err := r.Session(id); {
 	case errors.Is(err, perdure.NotFound):
 		return false, nil
 	case err != nil:
 		return false, err
 	}
-	events, err := r.Events(o.ID, 0, 1)
+	events, err := r.Events(id, 0, 1)
 	if err != nil || len(events) == 0 {
-		return true, err
+		return false, err
 	}
 	created, _ := events[0].Fact.(perdure.SessionCreated)
-	if created.Agent.ID != o.Agent || created.Agent.Harness != leaf || created.Agent.Title != strings.ToValidUTF8(o.Title, "\ufffd") {
-		return true, fmt.Errorf("%w: session %s exists, and was started for something else", perdure.Conflict, o.ID)
+	if a.Order != "" && created.Agent.Order == a.Order {
+		return true, nil
+	}
+	asked, err := json.Marshal(a)
+	if err != nil {
+		return true, err
+	}
+	stored, err := json.Marshal(created.Agent)
+	if err != nil {
+		return true, err
+	}
+	if !bytes.Equal(asked, stored) {
+		return true, fmt.Errorf("%w: session %s exists, and was started for something else", perdure.Conflict, id)
 	}
 	return true, nil
 }
@@ -243,7 +317,7 @@ func (e *Engine) blueprint(o tool.SessionOrder) (agent.Overlay, error) {
 // seed writes the initial files where the host keeps them. A crash may leave them there without their session; the same order
 // writes the same again.
 func (e *Engine) seed(ctx context.Context, id perdure.SessionID, made overlaid) error {
-	if e.cfg.Files == nil || made.known || len(made.files) == 0 {
+	if e.cfg.Files == nil || len(made.files) == 0 {
 		return nil
 	}
 	files, _ := e.cfg.Files(id)
@@ -261,22 +335,22 @@ func (e *Engine) seed(ctx context.Context, id perdure.SessionID, made overlaid) 
 }
 
 // startSession is the commit: the row, the files that the store keeps, and the first event.
-func (e *Engine) startSession(tx store.Tx, o tool.SessionOrder, made overlaid) error {
-	if known, err := sameOrder(tx, o, made.agent.Harness); known || err != nil {
+func (e *Engine) startSession(tx store.Tx, id perdure.SessionID, made overlaid) error {
+	if known, err := sameAgent(tx, id, made.agent); known || err != nil {
 		return err
 	}
-	row := store.Session{ID: o.ID, Title: made.agent.Title, Status: perdure.SessionStarted, CreatedAt: tx.Now(), UpdatedAt: tx.Now()}
+	row := store.Session{ID: id, Title: made.agent.Title, Status: perdure.SessionStarted, CreatedAt: tx.Now(), UpdatedAt: tx.Now()}
 	rand.Read(row.Secret[:]) // never fails
 	if err := tx.CreateSession(row); err != nil {
 		return err
 	}
 	if e.cfg.Files == nil {
-		files := sessionfile.New(e.cfg.Store, o.ID, false)
+		files := sessionfile.New(e.cfg.Store, id, false)
 		for _, f := range made.files {
 			if err := files.SeedIn(tx, tool.InitialFile(f)); err != nil {
 				return fmt.Errorf("initial file %s: %w", f.Path, err)
 			}
 		}
 	}
-	return e.append(tx, o.ID, perdure.Event{Actor: "user", Fact: perdure.SessionCreated{Agent: made.agent}})
+	return e.append(tx, id, perdure.Event{Actor: "user", Fact: perdure.SessionCreated{Agent: made.agent}})
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -173,6 +174,7 @@ func TestStartAgent(t *testing.T) {
 		ID: h.agent.ID, Harness: h.leaf.ID, Title: "Reading", Instructions: "Be kind.\n\nBe brief.\n\nYou read.\n\nNow.\n\nYou can add.", Model: "large-1",
 		Tools: []string{"reach", "sum"}, Capabilities: []string{"maths"}, MaxIterations: 10, SoftBudgetMS: -1, Network: perdure.NetworkList{Allowed: []string{"x.a.test"}},
 	}
+	want.Order = events[0].Fact.(perdure.SessionCreated).Agent.Order // TestStartAgentOther is about it
 	differ(t, "agent", events[0].Fact, perdure.SessionCreated{Agent: want})
 	first := h.asked.requests[0]
 	differ(t, "the model's words", []string{first.System, first.Model}, []string{want.Instructions, "large-1"})
@@ -236,6 +238,99 @@ func TestStartAgentAgain(t *testing.T) {
 	if got := events[0].Fact.(perdure.SessionCreated).Agent.Instructions; strings.Contains(got, "You write.") {
 		t.Errorf("got %q, want what it was made of", got)
 	}
+}
+
+// TestStartAgentGone: the same order is answered with its session also when nothing of what it names is there any more (N5).
+func TestStartAgentGone(t *testing.T) {
+	t.Parallel()
+	h := furnish(t, "steps:\n  - text: done\n", nil)
+	o := tool.SessionOrder{ID: effect.NewID[perdure.SessionID](), Agent: h.agent.ID, Overlay: agent.Overlay{DefaultModel: h.small.ID}}
+	other := tool.SessionOrder{ID: effect.NewID[perdure.SessionID](), Harness: h.leaf.ID}
+	s, of := h.start(t, o), h.start(t, other)
+	h.agent.Status, h.root.Status = agent.Archived, agent.Deleted
+	h.write(t, func(tx store.Tx) error {
+		_, err := tx.PutAgent(h.agent)
+		_, failed := tx.PutHarness(h.root)
+		_, broken := tx.RemoveModel(h.small.ID)
+		return errors.Join(err, failed, broken)
+	})
+
+	differ(t, "again", h.start(t, o), s)
+	differ(t, "of a harness, again", h.start(t, other), of)
+	o.ID = ""
+	if _, err := h.StartAgent(t.Context(), o); !errors.Is(err, perdure.Conflict) {
+		t.Errorf("for another session: got %v, want a conflict", err)
+	}
+}
+
+// TestStartAgentOther: an order that says anything else is another one, and so is that of a session for its copy. One that says
+// the same in other words is not (N5).
+func TestStartAgentOther(t *testing.T) {
+	t.Parallel()
+	h := furnish(t, "steps:\n  - text: done\n", nil)
+	o := tool.SessionOrder{
+		ID: effect.NewID[perdure.SessionID](), Blueprint: "greeter", Config: json.RawMessage(`{"who":"ada"}`),
+		Overlay: agent.Overlay{InitialFiles: []agent.File{{Path: "/bytes", Content: "\xff"}}},
+	}
+	s, plain := h.start(t, o), h.start(t, tool.SessionOrder{})
+
+	same := o
+	same.Config, same.Overlay.Tools, same.Overlay.Metadata = json.RawMessage(`{ "who" : "\u0061da" }`), []string{}, map[string]string{}
+	differ(t, "in other words", h.start(t, same), s)
+	differ(t, "of nothing, in other words", h.start(t, tool.SessionOrder{ID: plain.ID, Config: json.RawMessage{}}), plain)
+
+	if _, err := h.StartAgent(t.Context(), tool.SessionOrder{ID: plain.ID, Config: json.RawMessage(`{}`)}); !errors.Is(err, perdure.Conflict) {
+		t.Errorf("a configuration of nothing: got %v, want a conflict", err)
+	}
+
+	refused := func(what string) {
+		if _, err := h.StartAgent(t.Context(), o); !errors.Is(err, perdure.Conflict) {
+			t.Errorf("another %s: got %v, want a conflict", what, err)
+		}
+	}
+	id, files := o.ID, o.Overlay.InitialFiles
+	o.Overlay.InitialFiles = []agent.File{{Path: "/bytes", Content: "\xfe"}}
+	refused("content")
+	o.Overlay.InitialFiles = files
+	for i, field := range reflect.VisibleFields(reflect.TypeFor[tool.SessionOrder]()) {
+		if field.Name != "ID" {
+			eachChange(reflect.ValueOf(&o).Elem().Field(i), field.Name, refused)
+		}
+	}
+	copied, err := h.Fork(t.Context(), id, engine.Fork{Effects: perdure.ForkDryRun})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.ID = copied.ID
+	refused("session, copied from its own")
+}
+
+// eachChange changes one thing in v after another, calls do for each and puts it back.
+func eachChange(v reflect.Value, name string, do func(what string)) {
+	if v.Kind() == reflect.Struct {
+		for i, field := range reflect.VisibleFields(v.Type()) {
+			eachChange(v.Field(i), name+"."+field.Name, do)
+		}
+		return
+	}
+	before := reflect.New(v.Type()).Elem()
+	before.Set(v)
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString("other")
+	case reflect.Bool:
+		v.SetBool(!v.Bool())
+	case reflect.Int, reflect.Int64:
+		v.SetInt(v.Int() + 1)
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+	case reflect.Map:
+		v.Set(reflect.ValueOf(map[string]string{"other": "one"}))
+	}
+	do(name)
+	v.Set(before)
 }
 
 // TestStartAgentRefuses: nothing is started that could not be what was asked for.

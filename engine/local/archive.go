@@ -16,6 +16,7 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/tool"
 )
 
 // The bounds of an archive. Whatever is longer is neither written nor read.
@@ -187,13 +188,18 @@ func (e *Engine) Import(ctx context.Context, r io.Reader, how engine.Import) (en
 		return engine.Session{}, fmt.Errorf("import %s: %w: it was at work when it was exported, and both copies would go on, so that effects could happen twice; export it at rest, or take it over when the other copy is gone for ever",
 			head.Session, perdure.Conflict)
 	}
+	if err := e.cleanLeft(ctx); err != nil {
+		e.cfg.Log.Warn("what deleted sessions left was not looked for, and will be", "error", tool.Chain(err))
+	}
 	err = e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+		var ids []perdure.SessionID
 		for _, d := range dumps {
 			if err := tx.Restore(d); err != nil {
 				return err
 			}
+			ids = append(ids, d.Session.ID)
 		}
-		return nil
+		return e.nothingLeft(tx, ids...) // after it, when nobody deletes one of them any more
 	})
 	if err != nil {
 		return engine.Session{}, fmt.Errorf("import %s: %w", head.Session, err)

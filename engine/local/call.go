@@ -36,7 +36,11 @@ func (e *Engine) Tools(context.Context) ([]engine.Tool, error) {
 	var tools []engine.Tool
 	for _, name := range e.cfg.Tools.Names() {
 		if t, ok := e.cfg.Tools.Get(name); ok {
-			tools = append(tools, describeTool(t))
+			described := describeTool(t)
+			if e.cfg.Tools.Offered(name) {
+				described.Capability = t.Spec().Hints.CapabilityID
+			}
+			tools = append(tools, described)
 		}
 	}
 	return tools, nil

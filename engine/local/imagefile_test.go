@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -79,4 +80,44 @@ func TestImageFiles(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Errorf("Run: %v", err)
 	}
+}
+
+// TestPicturesHaveRoom: of the pictures that a request names the newest are sent, 20 MB together, and none before the first
+// for which there is no room (IM1). One that is named twice counts twice.
+func TestPicturesHaveRoom(t *testing.T) {
+	t.Parallel()
+	h := furnish(t, "steps: [{text: seen, repeat: true}]", nil)
+	s := h.start(t, tool.SessionOrder{})
+	images := sessionport.New(sessionport.Config{Store: h.store})(s.ID, tool.Call{}).Images
+	picture := func(bytes int) perdure.Part {
+		kept, err := images.Create(t.Context(), tool.ImageWrite{Filename: "dot.png", Data: append([]byte("\x89PNG\r\n\x1a\n"), make([]byte, bytes-8)...)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return perdure.Part{Type: perdure.PartImageFile, ImageFile: &perdure.ImageFile{ID: kept.ID}}
+	}
+	ask := func(parts ...perdure.Part) (shown []string) { // the bytes of pictures, or the text
+		h.asked.requests = nil
+		err := h.Send(t.Context(), s.ID, perdure.Message{Role: perdure.RoleUser, Parts: parts})
+		if err := errors.Join(err, h.WaitIdle(t.Context(), s.ID)); err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range h.asked.requests[0].Messages {
+			for _, p := range m.Parts {
+				if p.Image != nil {
+					shown = append(shown, fmt.Sprint(base64.StdEncoding.DecodedLen(len(p.Image.Base64))/1_000_000, " MB"))
+				} else if m.Role == perdure.RoleUser {
+					shown = append(shown, p.Text)
+				}
+			}
+		}
+		return shown
+	}
+	const gone = "[image unavailable]"
+
+	differ(t, "a little one", ask(picture(9)), []string{"0 MB"})
+	differ(t, "with two", ask(picture(6_000_000), perdure.Part{Type: perdure.PartText, Text: "and"}, picture(5_000_000)), []string{"0 MB", "6 MB", "and", "5 MB"})
+	twice := picture(7_000_000)
+	differ(t, "with another, twice", ask(twice, twice), []string{gone, gone, "and", "5 MB", "7 MB", "7 MB"})
+	differ(t, "with as large a one as there may be", ask(picture(20<<20)), []string{gone, gone, "and", gone, gone, gone, "20 MB"})
 }

@@ -211,8 +211,8 @@ func (e *Engine) orphans(ctx context.Context, all bool) (ids []perdure.SessionID
 	})
 	if err == nil && len(dead) > 0 {
 		err = e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
-			for _, id := range dead { // nothing renews a lease that has passed
-				if err := tx.RemoveWorker(id); err != nil {
+			for _, id := range dead { // it is asked again: a beat may have been under way
+				if err := tx.BuryWorker(id); err != nil {
 					return err
 				}
 			}

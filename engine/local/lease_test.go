@@ -350,7 +350,7 @@ func TestR12StaleWritesAreSeen(t *testing.T) {
 // any more (R12, RC18).
 func TestR12PausedWorker(t *testing.T) {
 	t.Parallel()
-	from, to := leaseRounds(t, 20)
+	from, to := leaseRounds(t, 60)
 	for seed := from; seed < to && !t.Failed(); seed++ {
 		synctest.Test(t, func(t *testing.T) {
 			for _, wrong := range newRound(t, seed, pauses(seed%3)).paused() {

@@ -124,6 +124,7 @@ type Engine struct {
 
 	pruneNext time.Time   // only touched in Run: when old tasks are looked for again
 	pruning   atomic.Bool // a pass of retention is under way
+	cleaning  sync.Mutex  // held while what deleted sessions and pruned tasks left is removed
 
 	mu      sync.Mutex
 	running bool                           // guarded by mu

@@ -15,28 +15,84 @@ import (
 // as those of pruned tasks.
 const removedSessions perdure.SessionID = "removed_sessions"
 
+// errGrown says that a subagent came whose files were not opened, and nothing is to be committed.
+var errGrown = errors.New("the session has more subagents now")
+
 // DeleteSession removes a session and its subagents', in one commit; what they left outside the store goes after it. What
-// cannot be removed then, or was not because the process died, is removed by a later pass of retention.
+// cannot be removed then, or was not because the process died, is removed by a later pass of retention. The host finds the
+// files of a session by its journal, so their files are opened before the commit: a process that dies right after it leaves
+// the output of background runs in a folder of the host, where nobody finds it any more.
 func (e *Engine) DeleteSession(ctx context.Context, id perdure.SessionID) error {
-	var gone []perdure.SessionID
-	err := e.cfg.Store.InTx(ctx, func(tx store.Tx) (err error) {
-		row, err := tx.Session(id)
-		if err == nil && row.Parent != "" {
-			err = fmt.Errorf("%w session: it is a subagent of %s; delete %s, which takes it with it", perdure.Invalid, row.Parent, row.Root)
+	var opened, gone []perdure.SessionID
+	err := errGrown
+	for errors.Is(err, errGrown) {
+		if opened, err = e.openFiles(ctx, id); err != nil {
+			break
 		}
-		if err == nil {
-			gone, err = e.removeTree(tx, id)
-		}
-		return err
-	})
+		err = e.cfg.Store.InTx(ctx, func(tx store.Tx) (err error) {
+			gone, err = e.removeRoot(tx, id, opened)
+			return err
+		})
+	}
 	if err != nil {
 		return fmt.Errorf("delete %s: %w", id, err)
 	}
 	e.forget(gone)
-	if err := errors.Join(e.effects.CleanPruned(ctx), e.cleanRemoved(ctx)); err != nil {
+	if err := e.cleanLeft(ctx); err != nil {
 		e.cfg.Log.Warn("what deleted sessions left was not looked for, and will be", "session", id, "error", tool.Chain(err))
 	}
 	return nil
+}
+
+// openFiles opens the files of a session and its subagents', so that the host knows where they are when their journals are
+// gone. It returns the sessions.
+func (e *Engine) openFiles(ctx context.Context, id perdure.SessionID) (tree []perdure.SessionID, err error) {
+	if e.cfg.Files == nil {
+		return nil, nil
+	}
+	tree = []perdure.SessionID{id}
+	err = e.view(ctx, func(r store.Reader) error {
+		for i := 0; i < len(tree); i++ { // it grows
+			children, err := r.Sessions(store.SessionFilter{Parent: tree[i]})
+			if err != nil {
+				return err
+			}
+			for _, child := range children {
+				tree = append(tree, child.ID)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range tree {
+		e.cfg.Files(id)
+	}
+	return tree, nil
+}
+
+// removeRoot removes a session with its tree. errGrown: one of those was not opened.
+func (e *Engine) removeRoot(tx store.Tx, id perdure.SessionID, opened []perdure.SessionID) (gone []perdure.SessionID, err error) {
+	row, err := tx.Session(id)
+	if err == nil && row.Parent != "" {
+		err = fmt.Errorf("%w session: it is a subagent of %s; delete %s, which takes it with it", perdure.Invalid, row.Parent, row.Root)
+	}
+	if err == nil {
+		gone, err = e.removeTree(tx, id)
+	}
+	if err == nil && e.cfg.Files != nil && slices.ContainsFunc(gone, func(id perdure.SessionID) bool { return !slices.Contains(opened, id) }) {
+		err = errGrown
+	}
+	return gone, err
+}
+
+// cleanLeft removes what is noted: what calls left, then what the host keeps of sessions. One at a time does, for what a note
+// names may be another's once the note is gone.
+func (e *Engine) cleanLeft(ctx context.Context) error {
+	e.cleaning.Lock()
+	defer e.cleaning.Unlock()
+	return errors.Join(e.effects.CleanPruned(ctx), e.cleanRemoved(ctx))
 }
 
 // removeTree removes a session after its subagents', and returns them all. One that is at work keeps all of them.
@@ -74,33 +130,67 @@ func (e *Engine) forget(ids []perdure.SessionID) {
 	}
 }
 
-// cleanRemoved lets the host forget the sessions that were deleted. One that it cannot forget now is logged and stays noted. A
-// note of a session that is there again, because it was imported, only goes.
+// nothingLeft refuses sessions that come under the ids of deleted ones while something is left of those, which would be theirs
+// until it is removed, with what they have by then.
+func (e *Engine) nothingLeft(r store.Reader, ids ...perdure.SessionID) error {
+	left, err := e.effects.Leftovers(r)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		switch _, err := r.File(removedSessions, "/"+string(id)); {
+		case err == nil || left[id]:
+			return fmt.Errorf("%w: what session %s left is still being removed: try again", perdure.Unavailable, id)
+		case !errors.Is(err, perdure.NotFound):
+			return err
+		}
+	}
+	return nil
+}
+
+// cleanRemoved lets the host forget the sessions that were deleted, each when nothing is left of its calls, for which the host
+// may need to know where it worked. One that it cannot forget now is logged and stays noted. Of one that was started anew under
+// its id, which only Import refuses, nothing is removed: it may be the new one's.
 func (e *Engine) cleanRemoved(ctx context.Context) error {
 	if e.cfg.Forget == nil {
 		return nil
 	}
-	var notes []store.File
-	var there []string
-	err := e.view(ctx, func(r store.Reader) (err error) {
-		notes, err = r.Files(removedSessions, "/", false)
+	var going []perdure.SessionID
+	there := map[perdure.SessionID]bool{}
+	err := e.view(ctx, func(r store.Reader) error {
+		notes, err := r.Files(removedSessions, "/", false)
+		if err != nil || len(notes) == 0 {
+			return err
+		}
+		left, err := e.effects.Leftovers(r)
+		if err != nil {
+			return err
+		}
 		for _, note := range notes {
-			if _, lookErr := r.Session(perdure.SessionID(note.Path[1:])); lookErr == nil {
-				there = append(there, note.Path)
+			id := perdure.SessionID(note.Path[1:])
+			if !left[id] {
+				going = append(going, id)
+			}
+			if _, err := r.Session(id); err == nil {
+				there[id] = true
+			} else if !errors.Is(err, perdure.NotFound) {
+				return err
 			}
 		}
-		return err
+		return nil
 	})
-	for _, note := range notes {
-		id := perdure.SessionID(note.Path[1:])
-		if !slices.Contains(there, note.Path) {
-			if failed := e.cfg.Forget(ctx, id); failed != nil {
-				e.cfg.Log.Warn("what the host keeps of a deleted session was not removed", "session", id, "error", tool.Chain(failed))
-				continue
-			}
+	if err != nil {
+		return err
+	}
+	for _, id := range going {
+		if there[id] {
+			e.cfg.Log.Warn("a deleted session was started anew before the host had forgotten it, and keeps what that left", "session", id)
+		} else if failed := e.cfg.Forget(ctx, id); failed != nil {
+			e.cfg.Log.Warn("what the host keeps of a deleted session was not removed", "session", id, "error", tool.Chain(failed))
+			continue
 		}
 		err = errors.Join(err, e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
-			_, err := tx.RemoveFile(removedSessions, note.Path)
+			_, err := tx.RemoveFile(removedSessions, "/"+string(id))
 			return err
 		}))
 	}

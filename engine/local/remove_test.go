@@ -1,6 +1,7 @@
 package local_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/engine/local"
 	"github.com/perdure/perdure/model/scripted"
 	"github.com/perdure/perdure/store"
@@ -20,7 +22,8 @@ type keeper struct {
 	mu      sync.Mutex
 	cleaned []perdure.CallID
 	forgot  []perdure.SessionID
-	fails   bool
+	fails   bool // to forget a session
+	keeps   bool // what calls left
 }
 
 var errKept = errors.New("it cannot be removed now")
@@ -34,7 +37,7 @@ func (k *keeper) Run(context.Context, tool.Call, tool.Env) tool.Result { return 
 func (k *keeper) Clean(_ context.Context, call tool.Call) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.fails {
+	if k.keeps {
 		return errKept
 	}
 	k.cleaned = append(k.cleaned, call.ID)
@@ -51,10 +54,11 @@ func (k *keeper) forget(_ context.Context, id perdure.SessionID) error {
 	return nil
 }
 
-func (k *keeper) fail(fails bool) {
+// fail says whether the host fails to forget a session, and the tool to clean up.
+func (k *keeper) fail(fails, keeps bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.fails = fails
+	k.fails, k.keeps = fails, keeps
 }
 
 // open makes an engine over a store that runs until the test ends or stop is called.
@@ -133,14 +137,14 @@ func TestDeleteCleansLater(t *testing.T) {
 	st := memory.New(memory.Config{})
 	eng, stop := k.open(t, st)
 	id := k.worked(t, eng)
-	k.fail(true)
+	k.fail(true, true)
 	if err := eng.DeleteSession(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
 	k.left(t, 0)
 	stop()
 
-	k.fail(false)
+	k.fail(false, false)
 	next, _ := k.open(t, st)
 	other := k.worked(t, next) // the pass of retention at the start may still be under way
 	if err := next.DeleteSession(t.Context(), other); err != nil {
@@ -152,6 +156,51 @@ func TestDeleteCleansLater(t *testing.T) {
 	defer k.mu.Unlock()
 	if len(k.cleaned) < 4 || !slices.Contains(k.forgot, id) || !slices.Contains(k.forgot, other) {
 		t.Errorf("cleaned %v and forgot %v, want the calls of both and both sessions", k.cleaned, k.forgot)
+	}
+}
+
+// TestImportWaitsForWhatIsLeft imports a session of which something is still to be removed, of either kind: it is refused, since
+// that would be removed from the new one, and is taken when it can be removed.
+func TestImportWaitsForWhatIsLeft(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ fails, keeps bool }{
+		"the host did not forget it":  {fails: true},
+		"its calls left something":    {keeps: true},
+		"neither could be removed":    {fails: true, keeps: true},
+		"everything was removed once": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k := &keeper{}
+			st := memory.New(memory.Config{})
+			eng, _ := k.open(t, st)
+			id := k.worked(t, eng)
+			var file bytes.Buffer
+			if err := eng.Export(t.Context(), id, &file); err != nil {
+				t.Fatal(err)
+			}
+			k.fail(c.fails, c.keeps)
+			if err := eng.DeleteSession(t.Context(), id); err != nil {
+				t.Fatal(err)
+			}
+			if c.keeps {
+				k.left(t, 0) // the host keeps it as long: it may have to know where the session worked
+			}
+			if c.fails || c.keeps {
+				_, err := eng.Import(t.Context(), bytes.NewReader(file.Bytes()), engine.Import{})
+				if _, there := eng.Session(t.Context(), id); !errors.Is(err, perdure.Unavailable) || !errors.Is(there, perdure.NotFound) {
+					t.Fatalf("got %v, and then %v, want unavailable and no session", err, there)
+				}
+			}
+			k.fail(false, false)
+
+			if _, err := eng.Import(t.Context(), bytes.NewReader(file.Bytes()), engine.Import{}); err != nil {
+				t.Fatal(err)
+			}
+
+			k.left(t, 2, id)
+			nothingNoted(t, st)
+		})
 	}
 }
 

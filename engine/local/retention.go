@@ -2,7 +2,6 @@ package local
 
 import (
 	"context"
-	"errors"
 	"time"
 )
 
@@ -32,7 +31,7 @@ func (e *Engine) retain(ctx context.Context) {
 // not get to is removed before.
 func (e *Engine) prune(ctx context.Context) error {
 	for {
-		if err := errors.Join(e.effects.CleanPruned(ctx), e.cleanRemoved(ctx)); err != nil || e.cfg.Retention < 0 {
+		if err := e.cleanLeft(ctx); err != nil || e.cfg.Retention < 0 {
 			return err
 		}
 		gone, err := e.effects.PruneTasks(ctx, e.cfg.Retention, e.cfg.PruneBatch)

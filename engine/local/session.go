@@ -1,10 +1,7 @@
 package local
 
 import (
-	"bytes"
 	"context"
-	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -24,52 +21,29 @@ func (e *Engine) NewSession(ctx context.Context, agent perdure.Agent) (engine.Se
 
 // NewSessionAs starts a session under an id of the caller's.
 func (e *Engine) NewSessionAs(ctx context.Context, id perdure.SessionID, agent perdure.Agent) (engine.Session, error) {
-	if _, err := perdure.ParseID[perdure.SessionID](string(id)); err != nil {
+	if err := e.startPlain(ctx, id, agent); err != nil {
 		return engine.Session{}, fmt.Errorf("new session: %w", err)
 	}
-	row := store.Session{ID: id, Title: agent.Title, Status: perdure.SessionStarted}
-	rand.Read(row.Secret[:]) // never fails
-	err := e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
-		if known, err := sameAgent(tx, id, agent); known || err != nil {
-			return err
-		}
-		row.CreatedAt, row.UpdatedAt = tx.Now(), tx.Now()
-		if err := tx.CreateSession(row); err != nil {
-			return err
-		}
-		return e.append(tx, row.ID, perdure.Event{Actor: "user", Fact: perdure.SessionCreated{Agent: agent}})
-	})
-	if err != nil {
-		return engine.Session{}, fmt.Errorf("new session: %w", err)
-	}
-	return e.Session(ctx, row.ID)
+	return e.Session(ctx, id)
 }
 
-// sameAgent looks for a session that was started before under the same id (N5).
-func sameAgent(r store.Reader, id perdure.SessionID, agent perdure.Agent) (known bool, err error) {
-	switch _, err := r.Session(id); {
-	case errors.Is(err, perdure.NotFound):
-		return false, nil
-	case err != nil:
-		return false, err
+// startPlain starts the session of an agent that nobody keeps. Only its capabilities are looked up.
+func (e *Engine) startPlain(ctx context.Context, id perdure.SessionID, agent perdure.Agent) (err error) {
+	agent.Order = ""
+	if len(agent.Capabilities) > 0 {
+		if agent.Order, err = digest(id, agent); err != nil {
+			return err
+		}
 	}
-	events, err := r.Events(id, 0, 1)
-	if err != nil || len(events) == 0 {
-		return false, err
-	}
-	created, _ := events[0].Fact.(perdure.SessionCreated)
-	asked, err := json.Marshal(agent)
-	if err != nil {
-		return true, err
-	}
-	stored, err := json.Marshal(created.Agent)
-	if err != nil {
-		return true, err
-	}
-	if !bytes.Equal(asked, stored) {
-		return true, fmt.Errorf("%w: session %s exists, for another agent", perdure.Conflict, id)
-	}
-	return true, nil
+	return e.unlessKnown(ctx, id, agent, func() (err error) {
+		made := overlaid{agent: agent}
+		if len(agent.Capabilities) > 0 {
+			if made.files, err = e.equip(&made.agent); err != nil {
+				return err
+			}
+		}
+		return e.start(ctx, id, made)
+	})
 }
 
 // append adds one event with its id and moment.

@@ -5,6 +5,9 @@ package ledger
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -91,6 +94,52 @@ func Reindex() tool.Background {
 		}
 		return reindexOut{Notes: len(files)}, nil
 	})
+}
+
+const signatures = "/signatures"
+
+// SignNotes returns the tool that signs all notes with the session's secret signing_key. Signing twice is signing once.
+func SignNotes() tool.Background {
+	secrets := true
+	return tool.NewBackground(tool.Spec{
+		Name:        "sign_notes",
+		Description: "Signs all notes with the secret signing_key and writes the signatures to " + signatures + ". Takes a while: start it in the background.",
+		Class:       perdure.Idempotent,
+		Hints:       tool.Hints{RequiresSecrets: &secrets},
+	}, signNotes)
+}
+
+func signNotes(ctx context.Context, in reindexIn, env tool.Env) (reindexOut, error) {
+	if env.Files == nil || env.Secrets == nil {
+		return reindexOut{}, tool.Errorf("%s", tool.Missing("Session storage store", "sign_notes requires the files and secrets of a session.").Text)
+	}
+	key, err := env.Secrets.Reveal(ctx, "signing_key")
+	if errors.Is(err, perdure.NotFound) {
+		return reindexOut{}, tool.Errorf("There is no secret signing_key. Keep one with secret_store first.")
+	}
+	if err != nil {
+		return reindexOut{}, err
+	}
+	notes, err := env.Files.List(ctx, in.Folder, true)
+	if err != nil {
+		return reindexOut{}, err
+	}
+	var signed strings.Builder
+	for i, note := range notes {
+		env.Sink.Progress(float64(i), float64(len(notes)), note.Name)
+		if note.IsDirectory || note.Path == signatures {
+			continue
+		}
+		file, err := env.Files.Read(ctx, note.Path)
+		if err != nil {
+			return reindexOut{}, err
+		}
+		mac := hmac.New(sha256.New, []byte(key))
+		mac.Write(file.Content)
+		fmt.Fprintf(&signed, "%x %s\n", mac.Sum(nil), note.Path)
+	}
+	_, err = env.Files.Write(ctx, tool.FileWrite{Path: signatures, Content: []byte(signed.String())})
+	return reindexOut{Notes: len(notes)}, err
 }
 
 // Payments is the other side: it knows the payments that were made, by key.

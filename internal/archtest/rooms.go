@@ -95,12 +95,12 @@ func outer() []room {
 	return []room{
 		{"internal/api", ". engine"},
 		{"internal/mcpserver", ". engine"},
-		{"internal/cli", ". engine internal/config internal/cli/admin internal/cli/demo internal/cli/form internal/cli/storm"},
+		{"internal/cli", ". engine internal/config internal/redact internal/cli/admin internal/cli/demo internal/cli/form internal/cli/storm"},
 		{"internal/cli/admin", ". internal/backup"},
 		{"internal/backup", ". store store/sqlite internal/chaos"},
 		{"internal/cli/demo", ". engine internal/chaos"},
 		{"internal/cli/form", "."},
-		{"internal/cli/storm", ". engine internal/chaos"},
+		{"internal/cli/storm", ". engine internal/chaos internal/pgserver"},
 		{"internal/ui", ". engine"},
 		{"internal/chaos", ". engine"},
 		{"internal/config", ". engine"},
@@ -108,7 +108,8 @@ func outer() []room {
 		{"internal/enginerig", ". engine engine/enginetest engine/local dispatch model store tool tool/background tool/subagent"}, // for tests
 		{"internal/linear", ""},   // tests only
 		{"internal/disktest", ""}, // for tests
-		{"internal/pgtest", ""},   // for tests
+		{"internal/pgserver", ""},
+		{"internal/pgtest", "internal/pgserver"}, // for tests
 		{"internal/archtest", ""},
 
 		{"cmd/*", anything},

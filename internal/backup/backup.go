@@ -32,6 +32,9 @@ const (
 	KeyringFile = "keyring" // what secrets are sealed with; in a backup only when it is asked for
 )
 
+// journal ends the name of what is to be rolled back in a database of a session.
+const journal = "-journal"
+
 // unfinished ends the name of a folder that is being written.
 const unfinished = ".unfinished"
 
@@ -47,8 +50,9 @@ type Config struct {
 // Take makes a backup, as of the moment at which it begins to read, beside whoever holds the data directory. Nothing has its
 // name before all of it is on the disk; what a crash leaves is named so, with ".unfinished" after it.
 //
-// NotFound: there is no database. Conflict: To is there, or what a former try left beside it. Invalid: the keyring was
-// asked for, and others could read it there.
+// NotFound: there is no database, or no keyring, which was asked for. Conflict: To is there, or what a former try left
+// beside it. Invalid: the keyring was asked for, and others could read it there. Unavailable: a session was deleted
+// meanwhile, so that what is copied does not fit together; nothing is left of it, and it is done again.
 func Take(ctx context.Context, cfg Config) (Manifest, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -87,6 +91,9 @@ func begin(to string, cfg Config) error {
 		return fmt.Errorf("%w: %s is there already: name a folder that is not", perdure.Conflict, to)
 	}
 	if cfg.WithKey {
+		if _, err := os.Stat(filepath.Join(cfg.Dir, KeyringFile)); errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%w: there is no keyring in %s; leave --with-key away", perdure.NotFound, cfg.Dir)
+		}
 		if err := private(filepath.Dir(to)); err != nil {
 			return err
 		}
@@ -125,12 +132,7 @@ func (c Config) fill(ctx context.Context, m *Manifest) error {
 	if err := m.add(c.To, sqlite.DatabaseName); err != nil {
 		return err
 	}
-	if err := c.eachFile(ctx, SQLFolder, func(name string) error {
-		if !strings.HasSuffix(name, ".db") {
-			return nil // the log of a database is in the copy of it
-		}
-		return c.copied(m, name, sqlite.Copy(ctx, filepath.Join(c.Dir, name), filepath.Join(c.To, name)))
-	}); err != nil {
+	if err := c.eachFile(ctx, SQLFolder, func(name string) error { return c.sessionDatabase(ctx, m, name) }); err != nil {
 		return err
 	}
 	if err := c.eachFile(ctx, BlobFolder, func(name string) error {
@@ -141,10 +143,65 @@ func (c Config) fill(ctx context.Context, m *Manifest) error {
 	}); err != nil {
 		return err
 	}
+	if err := c.blobsThere(ctx, database); err != nil {
+		return err
+	}
 	if !c.WithKey {
 		return nil
 	}
-	return c.copied(m, KeyringFile, copyFile(filepath.Join(c.Dir, KeyringFile), filepath.Join(c.To, KeyringFile)))
+	if err := copyFile(filepath.Join(c.Dir, KeyringFile), filepath.Join(c.To, KeyringFile)); err != nil {
+		return err
+	}
+	return m.add(c.To, KeyringFile)
+}
+
+// sessionDatabase copies a database of a session. A damaged one is copied as it is, with its journal, and the manifest says
+// so: it keeps nobody from the rest.
+func (c Config) sessionDatabase(ctx context.Context, m *Manifest, name string) error {
+	if !strings.HasSuffix(name, ".db") {
+		return nil // the journal of a database is in the copy of it
+	}
+	from, to := filepath.Join(c.Dir, name), filepath.Join(c.To, name)
+	err := sqlite.CopySession(ctx, from, to)
+	if !sqlite.Damaged(err) {
+		return c.copied(m, name, err)
+	}
+	if err := c.copied(m, name, copyFile(from, to)); err != nil {
+		return err
+	}
+	m.Damaged = append(m.Damaged, filepath.ToSlash(name))
+	return c.copied(m, name+journal, copyFile(from+journal, to+journal))
+}
+
+// blobsThere looks whether the copied database names a blob that was not copied. One that the data directory lacks, too, and
+// still names, was lost there before, and is Verify's to tell of.
+func (c Config) blobsThere(ctx context.Context, database string) error {
+	copied, err := sqlite.Blobs(ctx, database)
+	if err != nil {
+		return err
+	}
+	for sum := range copied {
+		if _, err := os.Stat(filepath.Join(c.To, blobFile(sum))); errors.Is(err, fs.ErrNotExist) {
+			continue
+		} else if err != nil {
+			return err
+		}
+		delete(copied, sum)
+	}
+	if len(copied) == 0 {
+		return nil
+	}
+	now, err := sqlite.Blobs(ctx, filepath.Join(c.Dir, sqlite.DatabaseName))
+	if err != nil {
+		return err
+	}
+	for sum := range copied {
+		if _, err := os.Stat(filepath.Join(c.Dir, blobFile(sum))); now[sum] && errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		return fmt.Errorf("%w: something was deleted meanwhile: do it again (the blob %s is not there any more)", perdure.Unavailable, sum)
+	}
+	return nil
 }
 
 // copied adds a file to the manifest. One that went while it was copied belonged to a session that was deleted since.
@@ -183,6 +240,9 @@ func (c Config) eachFile(ctx context.Context, folder string, fn func(name string
 		return fn(name)
 	})
 }
+
+// blobFile is where a blob stands in a data directory.
+func blobFile(sum string) string { return filepath.Join(BlobFolder, sum[:2], sum) }
 
 // isBlob reports whether a path is that of a blob, by its name alone.
 func isBlob(name string) bool {

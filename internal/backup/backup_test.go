@@ -210,6 +210,47 @@ func exec(t *testing.T, file, statement string) {
 	}
 }
 
+// ofSession is the database of the session of a place, in a data directory and in a backup.
+var ofSession = backup.SQLFolder + "/" + string(session) + "/main.db"
+
+// killed leaves the database of the session as a process does that is killed in a transaction: with half of it written, and
+// the journal that says how it was.
+func (p place) killed() {
+	p.Helper()
+	file := filepath.Join(p.dir, filepath.FromSlash(ofSession))
+	exec(p.T, file, `CREATE TABLE big (word TEXT); WITH n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000) INSERT INTO big SELECT 'kept' || i FROM n`)
+	db, err := sql.Open("sqlite", file)
+	if err != nil {
+		p.Fatal(err)
+	}
+	defer db.Close()
+	db.SetMaxOpenConns(1)
+	if _, err := db.Exec(`PRAGMA journal_mode = DELETE; PRAGMA cache_size = 1; BEGIN; UPDATE big SET word = 'half of it'`); err != nil {
+		p.Fatal(err)
+	}
+	half, err := os.ReadFile(file)
+	journal, readErr := os.ReadFile(file + "-journal")
+	if _, rollErr := db.Exec(`ROLLBACK`); errors.Join(err, readErr, rollErr) != nil || !bytes.Contains(half, []byte("half of it")) {
+		p.Fatalf("%v, and %d bytes of journal", errors.Join(err, readErr, rollErr), len(journal))
+	}
+	if err := errors.Join(os.WriteFile(file, half, 0o600), os.WriteFile(file+"-journal", journal, 0o600)); err != nil {
+		p.Fatal(err)
+	}
+}
+
+// words counts the rows of a database that say something.
+func words(t *testing.T, file, like string) (n int) {
+	t.Helper()
+	db, err := sql.Open("sqlite", file)
+	if err == nil {
+		err = errors.Join(db.QueryRow(`SELECT count(*) FROM big WHERE word LIKE $1`, like).Scan(&n), db.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
 // take backs the place up.
 func (p place) take() string {
 	p.Helper()
@@ -474,4 +515,15 @@ func TestInterruptedRestore(t *testing.T) {
 	}
 
 	whole(t, dir)
+}
+
+// TestForeignKeysOfASession lets a session refer to what is not there: that is its own.
+func TestForeignKeysOfASession(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	file := filepath.Join(p.dir, filepath.FromSlash(ofSession))
+	exec(t, file, `CREATE TABLE parent (id INTEGER, word TEXT); CREATE TABLE child (word TEXT REFERENCES parent (word)); INSERT INTO child VALUES ('x')`)
+
+	whole(t, p.dir)
+	whole(t, p.take())
 }

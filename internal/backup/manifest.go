@@ -31,6 +31,7 @@ type Manifest struct {
 	CreatedAt time.Time `json:"created_at"`        // when it began to be read
 	HasKey    bool      `json:"has_key"`           // the keyring is in it
 	Files     []File    `json:"files"`
+	Damaged   []string  `json:"damaged,omitempty"` // paths of databases of sessions that were damaged before: copied as they were
 }
 
 // File is one file of a backup.

@@ -17,7 +17,7 @@ const restoring = "restoring"
 
 // Restore copies a backup into a data directory that is empty or not there, and compares every byte with the manifest. The
 // database gets its name last, so a directory that was restored halfway is no data directory. A restore that was
-// interrupted is begun anew.
+// interrupted is begun anew with the same backup; one that was killed when the database had its name already was complete.
 //
 // NotFound: from is no backup. Conflict: there is something in the directory. Invalid: the backup was changed since it
 // was made, and nothing was restored.
@@ -41,6 +41,9 @@ func Restore(from, dir string) (Manifest, error) {
 
 // arrive copies the files, and compares what arrived.
 func arrive(from, dir string, m Manifest) error {
+	if err := clearHalf(dir, m); err != nil {
+		return err
+	}
 	if err := empty(dir); err != nil {
 		return err
 	}
@@ -51,6 +54,9 @@ func arrive(from, dir string, m Manifest) error {
 	if err := os.Mkdir(to, 0o700); err != nil {
 		return err
 	}
+	if err := syncFolder(dir); err != nil { // nothing else has its name without it
+		return err
+	}
 	err := copyListed(from, to, m)
 	if err == nil {
 		err = syncTree(to)
@@ -59,6 +65,24 @@ func arrive(from, dir string, m Manifest) error {
 		return errors.Join(err, os.RemoveAll(to))
 	}
 	return nil
+}
+
+// clearHalf removes what an interrupted restore gave its name. As long as its folder stands and the database has no name yet,
+// nobody worked here since, so what is called as something of the backup came with it.
+func clearHalf(dir string, m Manifest) error {
+	if about, err := os.Lstat(filepath.Join(dir, restoring)); err != nil || !about.IsDir() {
+		return nil // there was none
+	}
+	if _, err := os.Lstat(filepath.Join(dir, sqlite.DatabaseName)); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, f := range m.Files {
+		top, _, _ := strings.Cut(f.Path, "/")
+		if err := os.RemoveAll(filepath.Join(dir, top)); err != nil {
+			return err
+		}
+	}
+	return syncFolder(dir) // before the folder goes
 }
 
 func copyListed(from, to string, m Manifest) error {

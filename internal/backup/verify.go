@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/perdure/perdure"
@@ -29,6 +30,9 @@ type Report struct {
 	Blobs     int      `json:"blobs"`
 	Backup    bool     `json:"backup"`          // it is one, whose files were compared with its manifest
 	Wrong     []string `json:"wrong,omitempty"` // a sentence each
+
+	damaged []string // databases of sessions that a backup has as they were
+	unread  bool     // our own database is damaged, so its rows say nothing
 }
 
 // Verify reads a data directory or a backup whole, beside whoever holds it: pages, indexes and references of the databases,
@@ -41,7 +45,7 @@ func Verify(ctx context.Context, dir string) (Report, error) {
 	m, err := Read(dir)
 	switch {
 	case err == nil:
-		rep.Backup = true
+		rep.Backup, rep.damaged = true, m.Damaged
 		rep.Wrong, err = m.compare(dir)
 		if err == nil && len(rep.Wrong) > 0 {
 			return rep, nil // what it has is not what was backed up, so nobody asks what it says
@@ -69,6 +73,7 @@ func (r *Report) database(ctx context.Context, dir string) error {
 	for _, text := range found {
 		r.wrong("%s: %s", sqlite.DatabaseName, text)
 	}
+	r.unread = len(found) > 0
 	return err
 }
 
@@ -77,13 +82,22 @@ func (r *Report) sessionDatabases(ctx context.Context, dir string) error {
 		if !strings.HasSuffix(name, ".db") {
 			return nil
 		}
-		found, err := sqlite.Check(ctx, file)
+		if name = path.Join(SQLFolder, name); slices.Contains(r.damaged, name) { // and nobody may roll it back here
+			r.Databases++
+			r.wrong("%s: it was damaged when it was backed up, and is here as it was", name)
+			return nil
+		}
+		check := sqlite.CheckSession
+		if r.Backup {
+			check = sqlite.CheckSessionCopy // a backup is only read
+		}
+		found, err := check(ctx, file)
 		if errors.Is(err, perdure.NotFound) {
 			return nil // deleted meanwhile
 		}
 		r.Databases++
 		for _, text := range found {
-			r.wrong("%s: %s", path.Join(SQLFolder, name), text)
+			r.wrong("%s: %s", name, text)
 		}
 		return err
 	})
@@ -134,8 +148,8 @@ func walk(folder string, fn func(file, name string, about fs.FileInfo) error) er
 
 // sessions looks at what the rows say, a tree of sessions at a time.
 func (r *Report) sessions(ctx context.Context, dir string) (err error) {
-	if len(r.Wrong) > 0 {
-		return nil // rows of a damaged database say nothing
+	if r.unread {
+		return nil
 	}
 	st, err := sqlite.Open(ctx, sqlite.Config{Dir: dir, ReadOnly: true})
 	if err != nil {

@@ -110,6 +110,9 @@ func (d desk) Dir() (string, error) {
 	if d.flags.Server != "" {
 		return "", misuse("this works on the files of a data directory, and --server or PERDURE_SERVER names a server", "run it where the data directory is, with --data")
 	}
+	if d.flags.Database != "" {
+		return "", misuse("this works on the files of a data directory, and --database or PERDURE_DATABASE names a Postgres database", "pg_dump backs up the database, and pg_restore restores it; for a data directory with its own database, leave the database away")
+	}
 	if d.flags.Data == "" {
 		return "", misuse("there is no data directory: this system names no home", "name one with --data or PERDURE_DATA")
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
+	"github.com/perdure/perdure/internal/redact"
 )
 
 // Access says what a command does with the data directory.
@@ -37,6 +38,7 @@ type Opening struct {
 	Retention  Retention // of tasks that have ended; 0: none are forgotten here
 	AskModels  bool      // turns go on; false: the models are not asked, whatever runs is only brought to its end
 	Log        *slog.Logger
+	Known      *redact.Set // is told secrets, so that Log shows none; nil: nobody is
 }
 
 // Retention is how long a task is kept that has ended and came home (TK16). The zero value: nothing is forgotten by this
@@ -96,8 +98,11 @@ const (
 	WorkspaceKey = "workspace"
 )
 
-// ShellTool is the tool that runs commands. A session that was started without --allow-shell does not see it.
-const ShellTool = "bash"
+// ShellTool is the tool that runs commands, and ShellCapability what brings it into a session (TL30). --allow-shell chooses it.
+const (
+	ShellTool       = "bash"
+	ShellCapability = "bashkit_shell"
+)
 
 // turning runs fn while the engine works, and stops the engine when fn returns. When the engine stops first,
 // the context of fn ends with its error.

@@ -28,6 +28,7 @@ type runCommand struct {
 	BaseURL      string        `name:"base-url" help:"The server that is asked instead of the provider's own: any that speaks the same protocol, also on this machine." placeholder:"URL"`
 	Workspace    string        `help:"The folder that holds the session's files, and where commands run. Without it the data directory keeps the files." placeholder:"DIR" type:"path"`
 	AllowShell   bool          `help:"Let the agent run commands with bash, in the workspace; without one, in the current folder."`
+	Capability   []string      `help:"Give a new session tools that none has by default: session_storage, session_sql, session_resources, subagents. Can be given several times." placeholder:"NAME"`
 	Ask          []string      `help:"Ask a person before each call of this tool, as long as this run lasts: perdure approve answers. Can be given several times." placeholder:"TOOL"`
 	Deny         []string      `help:"Let no call of this tool run, as long as this run lasts. Can be given several times." placeholder:"TOOL"`
 	SoftBudget   time.Duration `name:"soft-budget" help:"In a new session, how long a call may keep its turn waiting before it goes on in the background, for instance 30s; a negative one means for ever. Default: 10m." placeholder:"DURATION"`
@@ -82,7 +83,7 @@ func (c *runCommand) readPrompt(a *app) (talks bool, err error) {
 
 // begin starts a session.
 func (c *runCommand) begin(ctx context.Context, a *app, eng Engine, talks bool) error {
-	agent, err := c.agent(ctx, a, eng)
+	agent, err := c.agent(a, eng)
 	if err != nil {
 		return err
 	}
@@ -102,7 +103,7 @@ func (c *runCommand) begin(ctx context.Context, a *app, eng Engine, talks bool) 
 }
 
 // agent is who answers in a new session. What it may do is fixed from now on.
-func (c *runCommand) agent(ctx context.Context, a *app, eng Engine) (perdure.Agent, error) {
+func (c *runCommand) agent(a *app, eng Engine) (perdure.Agent, error) {
 	agent := perdure.Agent{Instructions: defaultInstructions, Metadata: map[string]string{}}
 	if c.Model == "" {
 		return agent, misuse("a new session needs a model", program+` run --model openai:NAME "what to do"`)
@@ -123,12 +124,12 @@ func (c *runCommand) agent(ctx context.Context, a *app, eng Engine) (perdure.Age
 	if agent.Metadata[WorkspaceKey] == "" {
 		delete(agent.Metadata, WorkspaceKey)
 	}
+	agent.Capabilities = c.Capability
 	if c.AllowShell {
 		a.say("commands run in %s", a.line(agent.Metadata[WorkspaceKey], 300))
-		return agent, nil
+		agent.Capabilities = append(slices.Clone(c.Capability), ShellCapability)
 	}
-	agent.Tools, err = withoutShell(ctx, eng)
-	return agent, err
+	return agent, nil
 }
 
 // modelName is the name of the model together with its server.
@@ -158,21 +159,6 @@ func (c *runCommand) workspace() (string, error) {
 		return "", misuse("the workspace "+dir+" is no folder", "name a folder with --workspace")
 	}
 	return dir, nil
-}
-
-// withoutShell names every tool but bash.
-func withoutShell(ctx context.Context, eng engine.Tools) ([]string, error) {
-	all, err := eng.Tools(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("list tools: %w", err)
-	}
-	names := []string{}
-	for _, t := range all {
-		if t.Name != ShellTool {
-			names = append(names, t.Name)
-		}
-	}
-	return names, nil
 }
 
 // goOn speaks in a session that is there, or only lets it go on.
@@ -206,11 +192,12 @@ func (c *runCommand) agrees(agent perdure.Agent) error {
 	if err != nil {
 		return err
 	}
-	shell := agent.Tools == nil || slices.Contains(agent.Tools, ShellTool)
 	var flag string
 	switch {
-	case c.AllowShell && !shell:
+	case c.AllowShell && !slices.Contains(agent.Tools, ShellTool):
 		flag = "--allow-shell"
+	case slices.ContainsFunc(c.Capability, func(id string) bool { return !slices.Contains(agent.Capabilities, id) }):
+		flag = "--capability"
 	case c.Workspace != "" && workspace != agent.Metadata[WorkspaceKey]:
 		flag = "--workspace"
 	case c.Instructions != "" && c.Instructions != agent.Instructions:

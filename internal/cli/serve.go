@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+
+	"github.com/perdure/perdure/internal/redact"
 )
 
 // Serving says what is to be served.
@@ -18,6 +20,7 @@ type Serving struct {
 	Ask, Deny  []string  // as those of Opening
 	Retention  Retention // likewise
 	Log        *slog.Logger
+	Known      *redact.Set // as that of Opening
 	// Ready is called once, when requests are answered.
 	Ready func(Served)
 }

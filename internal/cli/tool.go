@@ -32,11 +32,11 @@ type toolList struct{ output }
 func tools() listing[engine.Tool] {
 	return listing[engine.Tool]{
 		noun: "tools",
-		head: []string{"TOOL", "CLASS", "BACKGROUND", "DESCRIPTION"},
+		head: []string{"TOOL", "CLASS", "BACKGROUND", "CAPABILITY", "DESCRIPTION"},
 		name: func(t engine.Tool) string { return t.Name },
 		row: func(t engine.Tool) []cell {
 			first, _, _ := strings.Cut(t.Description, "\n")
-			return []cell{{t.Name, bold}, {text: string(t.Class)}, {text: yesNo(t.Background)}, {text: first}}
+			return []cell{{t.Name, bold}, {text: string(t.Class)}, {text: yesNo(t.Background)}, {text: t.Capability}, {text: first}}
 		},
 	}
 }
@@ -69,6 +69,7 @@ func (c *toolShow) Run(ctx context.Context, a *app, noun *toolCommand) error {
 				field{"tool", cell{t.Name, bold}},
 				field{"class", cell{text: string(t.Class)}},
 				field{"background", cell{text: yesNo(t.Background)}},
+				field{"capability", cell{text: t.Capability}},
 				field{"needs a session", cell{text: yesNo(t.NeedsEnv)}},
 				field{"policy", cell{text: t.Policy}},
 				field{"soft budget", cell{text: budget(t.SoftBudget)}},

@@ -2,6 +2,7 @@ package effect
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strings"
 	"sync"
@@ -9,8 +10,10 @@ import (
 	"unicode"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/veil"
 	"github.com/perdure/perdure/model"
 	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/tool"
 )
 
 // When the text of a message that streams is stored (TN19): what a crash loses is at most that.
@@ -43,6 +46,83 @@ func (e *Effects) checked(text string) error {
 		}
 	}
 	return nil
+}
+
+// hush takes the secrets of a session out of the text of an answer while it comes, so that neither live watchers nor a
+// checkpoint have them (SE4). It holds back what may be the beginning of one.
+type hush struct {
+	known  tool.Known   // nil: there can be none
+	stream tool.Masking // of known, from the first text on
+}
+
+// feed takes new text, and returns what may be shown.
+func (h *hush) feed(text string) string {
+	if h.known == nil || text == "" {
+		return text
+	}
+	if h.stream == nil {
+		h.stream = h.known.Stream()
+	}
+	return string(h.stream.Feed([]byte(text)))
+}
+
+// flush returns what was held back.
+func (h *hush) flush() string {
+	if h.stream == nil {
+		return ""
+	}
+	return string(h.stream.Flush())
+}
+
+// hushed is an answer that is not whole, with what sealed takes out of the texts of one that is.
+func (e *Effects) hushed(s *perdure.Session, a model.Answer) model.Answer {
+	text := a.Message.Text()
+	if text == "" {
+		return a
+	}
+	for _, v := range e.unsaid(s, a.Message) {
+		text = v.Mask(text)
+	}
+	parts := []perdure.Part{{Type: perdure.PartText, Text: text}}
+	for _, part := range a.Message.Parts {
+		if part.Type != perdure.PartText {
+			parts = append(parts, part)
+		}
+	}
+	a.Message.Parts = parts
+	return a
+}
+
+// unsaid is what may stand in no text of an answer: the secrets of its session, and the secret arguments of its calls, also of
+// those in the background.
+func (e *Effects) unsaid(s *perdure.Session, m perdure.Message) (all []*veil.Veil) {
+	if known := e.known(s.ID); known != nil {
+		all = append(all, veil.New(known, nil))
+	}
+	for _, call := range m.Calls() {
+		t, ok := e.cfg.Tools.Get(call.Name)
+		args := call.Arguments
+		if ok && t.Spec().Hints.CapabilityID == backgroundCapability {
+			var order map[string]json.RawMessage
+			order, t, ok = e.spawnedBy(args)
+			args = order["args"]
+		}
+		if !ok || t == nil {
+			continue
+		}
+		if own := veil.SecretsOf(t.Spec().Parameters, args); own != nil {
+			all = append(all, veil.New(nil, own))
+		}
+	}
+	return all
+}
+
+// known is the secrets of a session; nil: there can be none.
+func (e *Effects) known(id perdure.SessionID) tool.Known {
+	if e.cfg.Ports == nil {
+		return nil
+	}
+	return e.cfg.Ports(id, tool.Call{Session: id}).Known
 }
 
 // checkpoint keeps the text so far of a message that streams, outside the turn's commits. A store that does not take it
@@ -205,7 +285,9 @@ func (e *Effects) mayAsk(c perdure.CallModel) bool {
 // brokeOff makes the outcome of an attempt that ended with text and without an end (TN20). bill is what it cost, if
 // somebody was asked.
 func (e *Effects) brokeOff(q Question, failure perdure.ReasonCompleted, bill []perdure.Fact, a reply) Outcome {
-	s, c, text := q.Session, q.Command, a.Message.Text()
+	s, c := q.Session, q.Command
+	a.Answer = e.hushed(s, a.Answer)
+	text := a.Message.Text()
 	failure.TextPreview = preview(text)
 	failure.Discarded += len(a.Message.Calls()) // whole ones too: their message never was
 	recovered := perdure.ReasonRecovered{MessageID: c.Message, Mode: e.recovery(q, failure.Retryable && e.mayAsk(c)), KeptLen: len(text)}

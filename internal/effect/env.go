@@ -2,6 +2,7 @@ package effect
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -118,7 +119,7 @@ const (
 // visible returns the tools that an agent may see, in the order of registration. The model's definitions
 // and what may be executed come from this one pass (TL32). The background set is among them when some other
 // tool can run in the background and the agent does not keep it out (TL33); load_tool, when there is
-// something to load (TL37).
+// something to load (TL37). What must be chosen is there for who named it (TL30).
 func (e *Effects) visible(agent perdure.Agent) []tool.Tool {
 	var tools, loaders []tool.Tool
 	useful := false
@@ -129,7 +130,7 @@ func (e *Effects) visible(agent perdure.Agent) []tool.Tool {
 		case t.Spec().Hints.CapabilityID == loadingCapability:
 			loaders = append(loaders, t)
 		case t.Spec().Hints.CapabilityID == tool.ParentCapability && !agent.Subagent:
-		case agent.Tools == nil || slices.Contains(agent.Tools, name):
+		case agent.Tools == nil && !e.cfg.Tools.Offered(name), slices.Contains(agent.Tools, name):
 			useful = useful || tool.RunsBackground(t)
 			tools = append(tools, t)
 		}
@@ -246,9 +247,15 @@ func (e *Effects) dependency(ctx context.Context, a perdure.Agent) error {
 // sealed takes the secret arguments out of the calls of an answer before anything of it is recorded, and what they and the
 // session's secrets are out of its texts. Thinking that tells one is left out, since with another text its signature is none.
 func (e *Effects) sealed(s *perdure.Session, m perdure.Message) perdure.Message {
-	var all []*veil.Veil
-	if e.cfg.Ports != nil {
-		all = append(all, veil.New(e.cfg.Ports(s.ID, tool.Call{Session: s.ID}).Known, nil))
+	for _, v := range e.unsaid(s, m) {
+		for i, part := range m.Parts {
+			if part.Type == perdure.PartText {
+				m.Parts[i].Text = v.Mask(part.Text)
+			}
+		}
+		if v.Mask(m.Thinking) != m.Thinking {
+			m.Thinking, m.Signature = "", ""
+		}
 	}
 	for i, part := range m.Parts {
 		if part.Type != perdure.PartToolCall || part.Call == nil {
@@ -262,38 +269,25 @@ func (e *Effects) sealed(s *perdure.Session, m perdure.Message) perdure.Message 
 		key := perdure.CallKey{Session: s.ID, Call: call.ID}
 		var some bool
 		if t.Spec().Hints.CapabilityID == backgroundCapability {
-			call.Arguments, some = e.sealedSpawn(call.Arguments)
-		} else if call.Arguments, some = e.vault.Take(key, t.Spec().Parameters, call.Arguments); some {
-			_, own := e.vault.Fill(key, t.Spec().Parameters, call.Arguments)
-			all = append(all, veil.New(nil, own))
+			call.Arguments, some = e.sealedSpawn(key, call.Arguments)
+		} else {
+			call.Arguments, some = e.vault.Take(key, t.Spec().Parameters, call.Arguments)
 		}
 		if some {
 			m.Parts[i].Call = &call
-		}
-	}
-	for _, v := range all {
-		for i, part := range m.Parts {
-			if part.Type == perdure.PartText {
-				m.Parts[i].Text = v.Mask(part.Text)
-			}
-		}
-		if v.Mask(m.Thinking) != m.Thinking {
-			m.Thinking, m.Signature = "", ""
 		}
 	}
 	return m
 }
 
 // sealedSpawn takes the arguments out of an order for a background run of a tool that has secret ones: such a run is made
-// later, by whoever has it then, so nobody keeps them for it.
-func (e *Effects) sealedSpawn(args json.RawMessage) (json.RawMessage, bool) {
-	var order map[string]json.RawMessage
-	var name string
-	if perdure.DecodeJSON(args, &order) != nil || perdure.DecodeJSON(order["tool"], &name) != nil {
-		return args, false
+// later, by whoever has it then, so nobody keeps them for it. An order that nobody can read is hidden whole: it is refused.
+func (e *Effects) sealedSpawn(key perdure.CallKey, args json.RawMessage) (json.RawMessage, bool) {
+	order, t, ok := e.spawnedBy(args)
+	if !ok && e.keepsSecrets() {
+		return e.vault.Hide(key, args), true
 	}
-	t, ok := e.cfg.Tools.Get(name)
-	if !ok {
+	if !ok || t == nil {
 		return args, false
 	}
 	var dropped veil.Vault
@@ -304,6 +298,33 @@ func (e *Effects) sealedSpawn(args json.RawMessage) (json.RawMessage, bool) {
 	order["args"] = shown
 	text, err := json.Marshal(order)
 	return text, err == nil
+}
+
+// spawnedBy reads an order for a background run. Not ok: nobody can say what it orders. No tool: it orders none that is here.
+func (e *Effects) spawnedBy(args json.RawMessage) (order map[string]json.RawMessage, t tool.Tool, ok bool) {
+	if len(args) == 0 {
+		return nil, nil, true
+	}
+	if perdure.DecodeJSON(args, &order) != nil {
+		return nil, nil, false
+	}
+	if order["tool"] == nil && order["args"] == nil {
+		return order, nil, true
+	}
+	var name string
+	if perdure.DecodeJSON(order["tool"], &name) != nil {
+		return nil, nil, false
+	}
+	t, _ = e.cfg.Tools.Get(name)
+	return order, t, true
+}
+
+// keepsSecrets reports whether some tool has secret arguments.
+func (e *Effects) keepsSecrets() bool {
+	return slices.ContainsFunc(e.cfg.Tools.Names(), func(name string) bool {
+		t, ok := e.cfg.Tools.Get(name)
+		return ok && veil.Has(t.Spec().Parameters)
+	})
 }
 
 // enter runs a tool, unless what it is to be run with is lost.
@@ -374,52 +395,65 @@ func (e *Effects) approved(ctx context.Context, call tool.Call, p perdure.Permis
 	})
 }
 
-// imageUnavailable stands where a picture was that is not there any more (IM1).
+// imageUnavailable stands where a picture was that is not there any more (IM1), or for which there is no room.
 const imageUnavailable = "[image unavailable]"
 
-// pictured returns messages with the pictures that they name. What cannot be shown is a text that says so, never an error
-// of the turn. The messages given are not changed.
+// picturedBytes is how many bytes the pictures that the messages of one request name have together, before base64.
+const picturedBytes = 20 << 20
+
+// pictured returns messages with the pictures that they name, the newest first: once there is no room for one, there is
+// none for those before it. What cannot be shown is a text that says so, never an error of the turn. The messages given are
+// not changed.
 func (e *Effects) pictured(ctx context.Context, id perdure.SessionID, messages []perdure.Message) []perdure.Message {
 	shown := slices.Clone(messages)
-	known := map[perdure.ImageID]perdure.Part{} // one that is named twice is read once
-	for i, m := range shown {
+	known := map[perdure.ImageID]*perdure.Image{} // one that is named twice is read once, and sent twice
+	room := base64.StdEncoding.EncodedLen(picturedBytes)
+	for i, m := range slices.Backward(messages) {
 		if !slices.ContainsFunc(m.Parts, func(p perdure.Part) bool { return p.Type == perdure.PartImageFile }) {
 			continue
 		}
 		shown[i].Parts = slices.Clone(m.Parts)
-		for j, p := range m.Parts {
+		for j, p := range slices.Backward(m.Parts) {
 			if p.Type != perdure.PartImageFile {
 				continue
 			}
-			var image perdure.ImageID
+			var name perdure.ImageID
 			if p.ImageFile != nil {
-				image = p.ImageFile.ID
+				name = p.ImageFile.ID
 			}
-			if _, read := known[image]; !read {
-				known[image] = e.picture(ctx, id, image)
+			found, read := known[name]
+			if !read && room > 0 {
+				found = e.picture(ctx, id, name)
+				known[name] = found
 			}
-			shown[i].Parts[j] = known[image]
+			if found != nil {
+				room -= len(found.Base64)
+			}
+			if found != nil && room >= 0 {
+				shown[i].Parts[j] = perdure.Part{Type: perdure.PartImage, Image: found}
+			} else {
+				shown[i].Parts[j] = perdure.Part{Type: perdure.PartText, Text: imageUnavailable}
+			}
 		}
 	}
 	return shown
 }
 
-// picture is an image as a part of a message.
-func (e *Effects) picture(ctx context.Context, id perdure.SessionID, image perdure.ImageID) perdure.Part {
-	missing := perdure.Part{Type: perdure.PartText, Text: imageUnavailable}
+// picture is an image as it is sent to a model; nil: it is not there.
+func (e *Effects) picture(ctx context.Context, id perdure.SessionID, image perdure.ImageID) *perdure.Image {
 	if e.cfg.Ports == nil {
-		return missing
+		return nil
 	}
 	images := e.cfg.Ports(id, tool.Call{Session: id}).Images
 	if images == nil {
-		return missing
+		return nil
 	}
 	found, ok, err := images.Resolve(ctx, image)
 	if err != nil {
 		e.cfg.Log.Warn("an image could not be read", "session", id, "image", image, "error", err)
 	}
 	if err != nil || !ok {
-		return missing
+		return nil
 	}
-	return perdure.Part{Type: perdure.PartImage, Image: &perdure.Image{Base64: found.Base64, MediaType: found.MediaType}}
+	return &perdure.Image{Base64: found.Base64, MediaType: found.MediaType}
 }

@@ -119,7 +119,7 @@ func (e *Effects) before(ctx context.Context, t tool.Tool, call *tool.Call) (def
 		if bytes.Equal(seen, call.Args) {
 			return deferred, nil
 		}
-		if fault := e.fault(t, perdure.ToolCall{ID: call.ID, Name: call.Tool, Arguments: call.Args}); fault != nil {
+		if fault := e.fault(t, *call); fault != nil {
 			fault.ErrorAs, fault.Refused = perdure.ErrorRejected, true
 			return nil, fault
 		}

@@ -139,12 +139,14 @@ func (e *Effects) stream(ctx context.Context, q Question, kept kept) (reply, err
 		e.cfg.Store.Publish(store.Frame{Session: req.Session, Type: "output.message.delta", Data: OutputDelta{MessageID: id, Delta: text}})
 	}}
 	saved := e.checkpointOf(q, kept)
+	said := hush{known: e.known(req.Session)}
 	var answer model.Answer
 	err := e.guarded("ask the model", func() (err error) {
 		answer, err = model.Collect(e.watched(e.cfg.Model.Stream(ctx, req), req.Prefix), func(d model.Delta) {
 			watchdog.Reset(e.cfg.StallTimeout) // each delta is content; keep-alives are none
-			live.add(d.Text)
-			saved.add(d.Text)
+			text := said.feed(d.Text)
+			live.add(text)
+			saved.add(text)
 		})
 		return err
 	})
@@ -152,6 +154,7 @@ func (e *Effects) stream(ctx context.Context, q Question, kept kept) (reply, err
 	if tripped := new(trip); errors.As(err, &tripped) {
 		return got, err
 	}
+	live.add(said.flush())
 	live.flush()
 	if errors.Is(context.Cause(ctx), stalled) {
 		return got, stalled
@@ -278,7 +281,7 @@ func cutOffNotice() perdure.Message {
 func (e *Effects) stoppedAnswer(q Question, a reply) Outcome {
 	c := q.Command
 	return Outcome{Drop: a.dropped(c), Events: e.events(q.Session, c,
-		keptText(c.Message, a.Answer),
+		keptText(c.Message, e.hushed(q.Session, a.Answer)),
 		perdure.Generation{Model: a.Model, Usage: a.Usage, Error: perdure.CodeInterrupted},
 		perdure.ReasonCompleted{ExecID: c.Exec, Code: perdure.CodeInterrupted, Error: "interrupted"},
 	)}
@@ -286,7 +289,7 @@ func (e *Effects) stoppedAnswer(q Question, a reply) Outcome {
 
 // neverAsked completes a message whose model call was stopped in the wait before it: there is nothing to bill.
 func (e *Effects) neverAsked(s *perdure.Session, c perdure.CallModel, before reply) Outcome {
-	return Outcome{Drop: before.dropped(c), Events: e.events(s, c, keptText(c.Message, before.Answer),
+	return Outcome{Drop: before.dropped(c), Events: e.events(s, c, keptText(c.Message, e.hushed(s, before.Answer)),
 		perdure.ReasonCompleted{ExecID: c.Exec, Code: perdure.CodeInterrupted, Error: "interrupted"})}
 }
 

@@ -1,6 +1,7 @@
 package effect
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/dispatch"
+	"github.com/perdure/perdure/internal/veil"
 	"github.com/perdure/perdure/tool"
 )
 
@@ -41,7 +43,7 @@ func (e *Effects) planCall(ctx context.Context, s *perdure.Session, call perdure
 		seen.Turn = s.Turn.ID
 	}
 	planned.Narration = tool.Narrate(t, seen, tool.PhaseStarted, s.Agent.Locale)
-	if fault := e.fault(t, call); fault != nil {
+	if fault := e.fault(t, seen); fault != nil {
 		fault.ErrorAs, fault.Refused = perdure.ErrorRejected, true
 		return refusedBy(planned, *fault)
 	}
@@ -92,17 +94,39 @@ func (e *Effects) refuse(s *perdure.Session, t tool.Tool, call perdure.ToolCall)
 	return nil
 }
 
-// fault checks the arguments, unless the tool words its faults itself (TL22). Text that was no JSON stands as a
-// string in the message, and is checked as it came.
-func (e *Effects) fault(t tool.Tool, call perdure.ToolCall) *tool.Result {
-	var raw string
-	if perdure.DecodeJSON(call.Arguments, &raw) == nil && raw != "" {
-		return e.cfg.Tools.Validate(call.Name, json.RawMessage(raw))
-	}
-	if own, ok := t.(tool.SelfValidating); ok && own.ValidatesItself() {
+// fault checks the arguments with what is secret of them, and says what is wrong without it. What is lost of them is not
+// checked: the call is answered with that.
+func (e *Effects) fault(t tool.Tool, call tool.Call) *tool.Result {
+	schema := t.Spec().Parameters
+	whole, _ := e.vault.Fill(perdure.CallKey{Session: call.Session, Call: call.ID}, schema, call.Args)
+	if veil.Gone(schema, whole) != nil {
 		return nil
 	}
-	return e.cfg.Tools.Validate(call.Name, call.Arguments)
+	r := e.checkArgs(t, call, whole)
+	if r != nil {
+		r.Text = veil.Fault(schema, whole, r.Text)
+	}
+	return r
+}
+
+// checkArgs checks the whole arguments of a call, unless the tool words its faults itself (TL22). Text that was no JSON
+// stands as a string in the message, and is checked as it came.
+func (e *Effects) checkArgs(t tool.Tool, call tool.Call, whole json.RawMessage) *tool.Result {
+	var raw string
+	if perdure.DecodeJSON(whole, &raw) == nil && raw != "" {
+		return e.cfg.Tools.Validate(call.Tool, json.RawMessage(raw))
+	}
+	own, ok := t.(tool.SelfValidating)
+	if !ok || !own.ValidatesItself() {
+		return e.cfg.Tools.Validate(call.Tool, whole)
+	}
+	if bytes.Equal(whole, call.Args) {
+		return nil
+	}
+	if _, err := perdure.CanonicalJSON(whole); err != nil { // else the fingerprint would say so, which sees the mark only
+		return e.cfg.Tools.Validate(call.Tool, whole)
+	}
+	return nil
 }
 
 // prepare computes the fingerprint and makes the ticket of a supervised run.

@@ -75,7 +75,11 @@ func (p *taskPort) childAgent(o tool.AgentOrder) (perdure.Agent, error) {
 			return wanted, &tool.Denied{Result: tool.Failf("result_schema is no JSON Schema: %s", fault)}
 		}
 	}
-	agent := p.owner.agent.Child(wanted)
+	parent := p.owner.agent
+	if parent.Tools == nil && wanted.Tools != nil { // what must be chosen is not among all of them (TL30)
+		parent.Tools = p.e.cfg.Tools.Defaults()
+	}
+	agent := parent.Child(wanted)
 	agent.Title = o.Name
 	agent.Metadata = p.owner.agent.Metadata // the host's own: its workspace, for one
 	return agent, nil
@@ -241,10 +245,6 @@ func wordOfParent(child perdure.SessionID, key, text string) perdure.Event {
 // Await waits for a subagent's end, also while the store cannot be read. It holds none of the process's places: the
 // subagent's own runs may need them, and would wait for this one.
 func (p *taskPort) Await(ctx context.Context, id perdure.TaskID) (task perdure.Task, result []byte, err error) {
-	if task, err = p.Task(context.WithoutCancel(ctx), string(id)); err == nil {
-		p.e.cfg.Runner.Yield(p.work(task))
-		p.e.cfg.Freed()
-	}
 	for attempt := 1; ; attempt++ {
 		task, result, err = p.await(ctx, id)
 		switch {
@@ -267,6 +267,9 @@ func (p *taskPort) await(ctx context.Context, id perdure.TaskID) (task perdure.T
 		var err error
 		if task, err = p.Task(context.WithoutCancel(ctx), string(id)); err != nil {
 			return nil, false, err
+		}
+		if p.e.cfg.Runner.Yield(p.work(task)) {
+			p.e.cfg.Freed()
 		}
 		if task.Waits() {
 			p.e.cfg.Runner.Pause(p.work(task))

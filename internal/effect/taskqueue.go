@@ -359,6 +359,30 @@ func (e *Effects) CleanPruned(ctx context.Context) error {
 	return nil
 }
 
+// Leftovers returns the sessions of which something is still to be removed outside their rows: by CleanPruned.
+func (e *Effects) Leftovers(r store.Reader) (map[perdure.SessionID]bool, error) {
+	notes, err := r.Files(leftovers, "/", false)
+	if err != nil {
+		return nil, err
+	}
+	of := map[perdure.SessionID]bool{}
+	for _, note := range notes {
+		var task perdure.Task
+		found, err := r.File(leftovers, note.Path)
+		if errors.Is(err, perdure.NotFound) {
+			continue // it was removed just now
+		}
+		if err == nil {
+			err = perdure.DecodeJSON(found.Content, &task)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read what pruned task %s left: %w", note.Path[1:], err)
+		}
+		of[task.Session] = true
+	}
+	return of, nil
+}
+
 // cleanTask removes what one pruned task left, and the note of it last.
 func (e *Effects) cleanTask(ctx context.Context, path string) error {
 	var task perdure.Task

@@ -1,7 +1,7 @@
 // Package pgtest gives tests a PostgreSQL server: one cluster a process, started when the first test asks, and a database
 // of its own for each.
 //
-// It may import testing and the standard library; no file that is not a test imports it. The one thing to know: the server
+// It may import testing and internal/pgserver; no file that is not a test imports it. The one thing to know: the server
 // dies with the process, also with one that is killed, and where none is installed a test fails with what to install.
 package pgtest
 
@@ -9,12 +9,14 @@ import (
 	"context"
 	"sync"
 	"testing"
+
+	"github.com/perdure/perdure/internal/pgserver"
 )
 
 // sharedCluster is a cluster that is started when somebody asks.
 type sharedCluster struct {
 	once    sync.Once
-	cluster *Cluster
+	cluster *pgserver.Cluster
 	err     error
 }
 
@@ -22,9 +24,9 @@ type sharedCluster struct {
 var shared sharedCluster
 
 // Shared is the cluster of the process, and ends with it. Nobody stops it.
-func Shared(t testing.TB) *Cluster {
+func Shared(t testing.TB) *pgserver.Cluster {
 	t.Helper()
-	shared.once.Do(func() { shared.cluster, shared.err = NewCluster(Config{}) })
+	shared.once.Do(func() { shared.cluster, shared.err = pgserver.NewCluster(pgserver.Config{}) })
 	if shared.err != nil {
 		t.Fatal(shared.err)
 	}
@@ -51,9 +53,9 @@ func Database(t testing.TB, fill func(url string) error) string {
 }
 
 // Own starts a cluster for one test, which may stop and start it.
-func Own(t testing.TB, cfg Config) *Cluster {
+func Own(t testing.TB, cfg pgserver.Config) *pgserver.Cluster {
 	t.Helper()
-	c, err := NewCluster(cfg)
+	c, err := pgserver.NewCluster(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

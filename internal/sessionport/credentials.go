@@ -2,7 +2,6 @@ package sessionport
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/perdure/perdure"
@@ -113,67 +112,4 @@ func (k *known) learn(id perdure.SessionID, value string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.learned = true
-}
-
-// ResealDirectory seals the keys of providers and the tokens of connections that are not under the keyring's current key anew,
-// and says how many. It may be stopped and begun again, and leaves alone what somebody else wrote meanwhile: a key of the
-// ring may be pruned once this returned 0 without an error.
-func ResealDirectory(ctx context.Context, cfg Config) (n int, err error) {
-	current, err := cfg.Keys.Current()
-	if err != nil {
-		return 0, err
-	}
-	var providers []store.Provider
-	var connections []store.Connection
-	err = cfg.Store.View(ctx, func(r store.Reader) (err error) {
-		if providers, err = r.Providers(); err == nil {
-			connections, err = r.Connections("")
-		}
-		return err
-	})
-	if err != nil {
-		return 0, fmt.Errorf("seal anew: %w", err)
-	}
-	again := func(at secret.Place, sealed []byte, put func(store.Tx, []byte) error) error {
-		id, err := secret.KeyID(sealed)
-		if err != nil || id == current {
-			return err
-		}
-		plain, err := cfg.Keys.Open(at, sealed)
-		if err == nil {
-			sealed, err = cfg.Keys.Seal(at, plain)
-		}
-		if err == nil {
-			err = cfg.Store.InTx(ctx, func(tx store.Tx) error { return put(tx, sealed) })
-		}
-		if errors.Is(err, perdure.Conflict) {
-			return nil // whoever was quicker sealed it under a key of their own; the next run looks
-		}
-		n++
-		return err
-	}
-	for _, p := range providers {
-		if len(p.Sealed) == 0 {
-			continue
-		}
-		err := again(cfg.placeOf("provider", string(p.ID)), p.Sealed, func(tx store.Tx, sealed []byte) error {
-			p.Sealed = sealed
-			_, err := tx.PutProvider(p)
-			return err
-		})
-		if err != nil {
-			return n, fmt.Errorf("seal the key of provider %s anew: %w", p.ID, err)
-		}
-	}
-	for _, c := range connections {
-		err := again(cfg.placeOf("connection", c.User, c.Provider), c.Sealed, func(tx store.Tx, sealed []byte) error {
-			c.Sealed = sealed
-			_, err := tx.PutConnection(c)
-			return err
-		})
-		if err != nil {
-			return n, fmt.Errorf("seal the token for %.40q anew: %w", c.Provider, err)
-		}
-	}
-	return n, nil
 }

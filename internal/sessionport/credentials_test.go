@@ -1,11 +1,15 @@
 package sessionport_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -258,4 +262,87 @@ func TestOpenedTokensAreMasked(t *testing.T) {
 			t.Errorf("%s: got %q", name, got)
 		}
 	}
+}
+
+// meddling is a store in which somebody else writes a row of the directory right before the first write of a pass.
+type meddling struct {
+	store.Store
+	once   sync.Once
+	meddle func()
+}
+
+// InTx runs a transaction after the other one.
+func (m *meddling) InTx(ctx context.Context, fn func(store.Tx) error) error {
+	m.once.Do(m.meddle)
+	return m.Store.InTx(ctx, fn)
+}
+
+// TestResealDirectoryBesideOthers: a row that somebody else writes under the old key meanwhile is looked at again, one that
+// does not open keeps none of the others, and no key in use is pruned.
+func TestResealDirectoryBesideOthers(t *testing.T) {
+	t.Parallel()
+	eachStore(t, func(w *world) {
+		keys := keyring(w.T)
+		cfg := connected(w, keys)
+		old, err := cfg.SealKey(openaiID, "written meanwhile")
+		if err != nil {
+			w.Fatal(err)
+		}
+		put := func(change func(tx store.Tx) error) {
+			if err := w.InTx(w.Context(), change); err != nil {
+				w.Error(err)
+			}
+		}
+		first, err := keys.Current()
+		if err != nil {
+			w.Fatal(err)
+		}
+		if _, err := keys.Rotate(); err != nil {
+			w.Fatal(err)
+		}
+		used, err := sessionport.KeysInUse(w.Context(), cfg)
+		if err != nil || !slices.Equal(used, []string{first}) {
+			w.Errorf("in use are %v, %v, want %s", used, err, first)
+		}
+		if gone, err := keys.Prune(used, time.Now().Add(time.Hour)); err != nil || len(gone) != 0 {
+			w.Errorf("pruned was %v, %v", gone, err)
+		}
+		put(func(tx store.Tx) error { // under the old key, and damaged
+			c, _, err := tx.Connection("another", "slack")
+			if err == nil {
+				c.Sealed = slices.Clone(c.Sealed)
+				c.Sealed[len(c.Sealed)/2] ^= 1
+				_, err = tx.PutConnection(c)
+			}
+			return err
+		})
+		between := cfg
+		between.Store = &meddling{Store: w.Store, meddle: func() {
+			put(func(tx store.Tx) error {
+				p, _, err := tx.Provider(openaiID)
+				if err == nil {
+					p.Sealed = old
+					_, err = tx.PutProvider(p)
+				}
+				return err
+			})
+		}}
+
+		n, err := sessionport.ResealDirectory(w.Context(), between)
+
+		if n != 2 || !errors.Is(err, secret.Corrupt) || !strings.Contains(err.Error(), "1 keys and tokens are left") {
+			w.Errorf("got %d, %v, want 2 and the one that is damaged", n, err)
+		}
+		current, err := keys.Current()
+		if err != nil {
+			w.Fatal(err)
+		}
+		if used, err := sessionport.KeysInUse(w.Context(), cfg); err != nil || !slices.Equal(used, []string{current}) {
+			w.Errorf("in use are %v, %v, want %s", used, err, current)
+		}
+		got, err := sessionport.New(cfg)("session_a", tool.Call{}).Credentials.Credential(w.Context(), "openai")
+		if got.Key != "written meanwhile" || err != nil {
+			w.Errorf("got the key %q, %v", got.Key, err)
+		}
+	})
 }

@@ -48,23 +48,33 @@ func newKnown(cfg Config) *known {
 	return &known{cfg: cfg, sessions: map[perdure.SessionID]*knownSession{}}
 }
 
-// of returns what is held of a session.
+// of returns what is held of a session. What is held of the one that was asked for the longest ago may go for it: whoever
+// masks by that goes on, and what was learned for it beside its secrets is not masked in what is opened later.
 func (k *known) of(id perdure.SessionID) *knownSession {
+	s, gone := k.swap(id)
+	if gone != nil {
+		gone.close(k.cfg.Logs) // may wait for the store, and so without mu
+	}
+	return s
+}
+
+// swap returns what is held of a session, and what is held no longer, if anything.
+func (k *known) swap(id perdure.SessionID) (s, gone *knownSession) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	s := k.sessions[id]
+	s = k.sessions[id]
 	if s == nil {
 		s = &knownSession{set: redact.NewSet(), opened: map[string]openSecret{}}
 		k.sessions[id] = s
 	}
 	k.order = append(slices.DeleteFunc(k.order, func(other perdure.SessionID) bool { return other == id }), id)
-	if len(k.order) > maxKnown { // a call that still masks keeps what it has
+	if len(k.order) > maxKnown {
 		oldest := k.order[0]
 		k.order = k.order[1:]
-		k.sessions[oldest].close(k.cfg.Logs)
+		gone = k.sessions[oldest]
 		delete(k.sessions, oldest)
 	}
-	return s
+	return s, gone
 }
 
 // load brings what is held to the state of the store. An error means that the store did not answer: what is held may be old.

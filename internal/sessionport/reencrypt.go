@@ -15,18 +15,18 @@ const (
 	maxFailed  = 20  // that an error names
 )
 
-// Reencrypt seals every secret under the current key of a ring that is sealed under another one (SE2), page by page, and
-// returns how many. progress hears that number after each page; nil: nobody does.
+// Reencrypt seals every secret of a session under the keyring's current key that is sealed under another one (SE2), page by
+// page, and returns how many; [ResealDirectory] does the same for keys and tokens. progress hears that number after each page; nil: nobody does.
 //
 // It may be stopped at any moment, and begun again: what is done stays done, and what is not opens as before. It may run
 // beside writers, whose secrets it never overwrites. What does not open is left as it is, and the error names it when all
 // else is done; errors.Is tells secret.UnknownKey, secret.Tampered and secret.Corrupt.
-func Reencrypt(ctx context.Context, st store.Store, keys *secret.Keyring, progress func(done int)) (n int, err error) {
-	current, err := keys.Current()
+func Reencrypt(ctx context.Context, cfg Config, progress func(done int)) (n int, err error) {
+	current, err := cfg.Keys.Current()
 	if err != nil {
 		return 0, fmt.Errorf("reencrypt: %w", err)
 	}
-	pass := resealing{store: st, keys: keys, progress: progress, filter: store.SecretFilter{Other: current, Limit: resealPage}}
+	pass := resealing{cfg: cfg, progress: progress, filter: store.SecretFilter{Other: current, Limit: resealPage}}
 	for {
 		before := pass.done
 		if err := pass.run(ctx); err != nil {
@@ -45,8 +45,7 @@ func Reencrypt(ctx context.Context, st store.Store, keys *secret.Keyring, progre
 
 // resealing is the work of Reencrypt.
 type resealing struct {
-	store    store.Store
-	keys     *secret.Keyring
+	cfg      Config
 	filter   store.SecretFilter
 	progress func(done int)
 	done     int
@@ -59,7 +58,7 @@ func (p *resealing) run(ctx context.Context) error {
 	p.filter.After, p.left, p.failed = store.SecretKey{}, 0, nil
 	for {
 		var page []store.Secret
-		err := p.store.View(ctx, func(r store.Reader) (err error) {
+		err := p.cfg.Store.View(ctx, func(r store.Reader) (err error) {
 			page, err = r.Secrets(p.filter)
 			return err
 		})
@@ -98,7 +97,7 @@ func (p *resealing) reseal(ctx context.Context, page []store.Secret) error {
 		return nil
 	}
 	written := 0
-	err := p.store.InTx(ctx, func(tx store.Tx) error {
+	err := p.cfg.Store.InTx(ctx, func(tx store.Tx) error {
 		written = 0
 		for _, c := range changes {
 			ok, err := tx.ResealSecret(c.next, c.was)
@@ -119,34 +118,49 @@ func (p *resealing) reseal(ctx context.Context, page []store.Secret) error {
 
 // sealed is a row under the current key.
 func (p *resealing) sealed(row store.Secret) (store.Secret, error) {
-	at := place("", row)
-	plain, err := p.keys.Open(at, row.Sealed)
+	at := place(p.cfg.Org, row)
+	plain, err := p.cfg.Keys.Open(at, row.Sealed)
 	if err != nil {
 		return row, err
 	}
 	defer clear(plain)
-	if row.Sealed, err = p.keys.Seal(at, plain); err != nil {
+	if row.Sealed, err = p.cfg.Keys.Seal(at, plain); err != nil {
 		return row, err
 	}
 	row.KeyID, err = secret.KeyID(row.Sealed)
 	return row, err
 }
 
-// KeysInUse returns the keys under which secrets of sessions are sealed, for [secret.Keyring.Prune].
-func KeysInUse(ctx context.Context, st store.Store) ([]string, error) {
-	var used []string
+// KeysInUse returns the keys under which something is sealed, for [secret.Keyring.Prune]: secrets of sessions, keys of
+// providers and tokens of connections. What is damaged names no key, and none would open it.
+func KeysInUse(ctx context.Context, cfg Config) ([]string, error) {
+	used, err := cfg.keysOfSecrets(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("keys in use: %w", err)
+	}
+	rows, err := cfg.sealedRows(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("keys in use: %w", err)
+	}
+	for _, row := range rows {
+		if id, err := secret.KeyID(row.sealed); err == nil && !slices.Contains(used, id) {
+			used = append(used, id)
+		}
+	}
+	return used, nil
+}
+
+// keysOfSecrets returns the keys under which secrets of sessions are sealed.
+func (c Config) keysOfSecrets(ctx context.Context) (used []string, err error) {
 	filter := store.SecretFilter{Limit: 1000, Bare: true}
 	for {
 		var page []store.Secret
-		err := st.View(ctx, func(r store.Reader) (err error) {
+		err := c.Store.View(ctx, func(r store.Reader) (err error) {
 			page, err = r.Secrets(filter)
 			return err
 		})
-		if err != nil {
-			return nil, fmt.Errorf("keys in use: %w", err)
-		}
-		if len(page) == 0 {
-			return used, nil
+		if err != nil || len(page) == 0 {
+			return used, err
 		}
 		for _, row := range page {
 			if !slices.Contains(used, row.KeyID) {

@@ -68,12 +68,8 @@ func (p secrets) SetSecret(ctx context.Context, w tool.SecretWrite) error {
 // seal writes the next version. Conflict: somebody else wrote one since it was read.
 func (p secrets) seal(ctx context.Context, w tool.SecretWrite) error {
 	next := store.Secret{Session: p.session, Name: w.Name, Hosts: w.Hosts, Call: p.call.ID}
-	err := p.store.View(ctx, func(r store.Reader) error {
-		last, err := r.Secret(p.session, w.Name)
-		next.Version = last.Version + 1
-		if errors.Is(err, perdure.NotFound) {
-			return nil
-		}
+	err := p.store.View(ctx, func(r store.Reader) (err error) {
+		next.Version, err = r.NextSecret(p.session, w.Name)
 		return err
 	})
 	if err != nil {

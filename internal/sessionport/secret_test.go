@@ -53,7 +53,12 @@ func (l *locked) tx(fn func(store.Tx) error) {
 
 // process is what opens the ports in a process of its own.
 func (l *locked) process() func(perdure.SessionID, tool.Call) tool.Ports {
-	return sessionport.New(sessionport.Config{Store: l.st, Keys: l.keys})
+	return sessionport.New(l.cfg())
+}
+
+// cfg has an organisation, so that whoever forgets it opens nothing.
+func (l *locked) cfg() sessionport.Config {
+	return sessionport.Config{Store: l.st, Keys: l.keys, Org: "org"}
 }
 
 func (l *locked) ports(id perdure.SessionID) tool.Ports {
@@ -87,6 +92,15 @@ func TestS19SecretsAtRest(t *testing.T) {
 		"of_another_session": {func(l *locked, row *store.Secret) { row.Sealed = l.row(l.more, "name").Sealed }, secret.Tampered},
 		"of_the_version_before": {func(l *locked, row *store.Secret) {
 			old := row.Sealed
+			l.set(l.one, "name", "newer")
+			*row = l.row(l.one, "name")
+			row.Sealed = old
+		}, secret.Tampered},
+		"of_one_that_was_removed": {func(l *locked, row *store.Secret) {
+			old := row.Sealed
+			if _, err := l.ports(l.one).Secrets.RemoveSecret(l.Context(), "name"); err != nil {
+				l.Fatal(err)
+			}
 			l.set(l.one, "name", "newer")
 			*row = l.row(l.one, "name")
 			row.Sealed = old
@@ -148,7 +162,12 @@ func TestKnownFollowsTheStore(t *testing.T) {
 	if mine.Known.Any() {
 		t.Error("there is something to mask")
 	}
-	for _, value := range []string{"correct horse", "battery staple"} {
+	for i, value := range []string{"correct horse", "battery staple", "tremolo pilot"} {
+		if i == 1 { // the name is written anew before anybody here has seen that it was gone
+			if _, err := theirs.Secrets.RemoveSecret(t.Context(), "name"); err != nil {
+				t.Fatal(err)
+			}
+		}
 		if err := theirs.Secrets.SetSecret(t.Context(), tool.SecretWrite{Name: "name", Value: value}); err != nil {
 			t.Fatal(err)
 		}
@@ -158,13 +177,13 @@ func TestKnownFollowsTheStore(t *testing.T) {
 			t.Errorf("got %q and %q", got, out)
 		}
 	}
-	if got := l.ports(l.more).Known.Mask("battery staple"); got != "battery staple" {
+	if got := l.ports(l.more).Known.Mask("tremolo pilot"); got != "tremolo pilot" {
 		t.Errorf("in another session: %q", got)
 	}
 	if there, err := theirs.Secrets.RemoveSecret(t.Context(), "name"); err != nil || !there {
 		t.Error(there, err)
 	}
-	if got := mine.Known.Mask("battery staple"); got != "battery staple" {
+	if got := mine.Known.Mask("tremolo pilot"); got != "tremolo pilot" {
 		t.Errorf("after it was removed: %q", got)
 	}
 	if err := l.st.Close(); err != nil {
@@ -200,30 +219,30 @@ func TestReencrypt(t *testing.T) {
 	}
 
 	ctx, stop := context.WithCancel(t.Context())
-	if n, err := sessionport.Reencrypt(ctx, l.st, l.keys, func(int) { stop() }); !errors.Is(err, context.Canceled) || n == 0 || n > 200 {
+	if n, err := sessionport.Reencrypt(ctx, l.cfg(), func(int) { stop() }); !errors.Is(err, context.Canceled) || n == 0 || n > 200 {
 		t.Fatalf("stopped after %d: %v", n, err)
 	}
 	var writers sync.WaitGroup
 	for i := range 20 {
 		writers.Go(func() { l.set(l.one, fmt.Sprint("name ", 2*i+2), fmt.Sprint("new value ", 2*i+2)) })
 	}
-	_, err = sessionport.Reencrypt(t.Context(), l.st, l.keys, nil)
+	_, err = sessionport.Reencrypt(t.Context(), l.cfg(), nil)
 	writers.Wait()
 
 	if !errors.Is(err, secret.Tampered) || !strings.Contains(err.Error(), "1 secrets are left") {
 		t.Errorf("got %v", err)
 	}
-	used, err := sessionport.KeysInUse(t.Context(), l.st)
+	used, err := sessionport.KeysInUse(t.Context(), l.cfg())
 	if err != nil || len(used) != 2 {
 		t.Errorf("in use are %v, %v", used, err)
 	}
 	if there, err := l.ports(l.one).Secrets.RemoveSecret(t.Context(), "name 0"); err != nil || !there {
 		t.Error(there, err)
 	}
-	if n, err := sessionport.Reencrypt(t.Context(), l.st, l.keys, nil); n != 0 || err != nil {
+	if n, err := sessionport.Reencrypt(t.Context(), l.cfg(), nil); n != 0 || err != nil {
 		t.Errorf("once more: %d, %v", n, err)
 	}
-	if used, err = sessionport.KeysInUse(t.Context(), l.st); err != nil || len(used) != 1 || used[0] != current {
+	if used, err = sessionport.KeysInUse(t.Context(), l.cfg()); err != nil || len(used) != 1 || used[0] != current {
 		t.Errorf("in use are %v, %v, want %s", used, err, current)
 	}
 	if gone, err := l.keys.Prune(used, time.Now().Add(time.Second)); err != nil || len(gone) != 1 || gone[0] != old {

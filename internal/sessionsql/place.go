@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/perdure/perdure"
@@ -45,13 +46,43 @@ func (s *Store) sizes(id perdure.SessionID) (map[string]int64, error) {
 	return found, nil
 }
 
-// make makes the empty file of a database, and the folder of its session.
+// makeFolder makes a folder where it is missing, and those above it, durably.
+func makeFolder(dir string) error {
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	above := filepath.Dir(dir)
+	if above == dir {
+		return fmt.Errorf("%s: %w", dir, fs.ErrNotExist)
+	}
+	if err := makeFolder(above); err != nil {
+		return err
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return durable(os.Open(above))
+}
+
+// durable makes the names in a folder durable, and closes it.
+func durable(folder *os.File, err error) error {
+	if err != nil {
+		return err
+	}
+	return errors.Join(folder.Sync(), folder.Close())
+}
+
+// make makes the empty file of a database, and before that the folder of its session, durably: where there is a file, the
+// folder is so. The names in it are synced by the driver with every transaction.
 func (s *Store) make(id perdure.SessionID, name string) error {
 	if err := s.root.Mkdir(string(id), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return unreadable(id, err)
 	}
 	if folder, err := s.root.Lstat(string(id)); err != nil || !folder.IsDir() {
 		return unreadable(id, errors.Join(errors.New("its place is taken by something that is no folder"), err))
+	}
+	if err := durable(s.root.Open(".")); err != nil {
+		return unreadable(id, err)
 	}
 	file, err := s.root.OpenFile(fileOf(id, name), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {

@@ -105,19 +105,6 @@ func doubled(n int) string {
 	return fmt.Sprintf("WITH %s SELECT * FROM c%d", strings.Join(parts, ", "), n)
 }
 
-// TestMemoryIsWatched gives a statement all the time it wants and little memory.
-func TestMemoryIsWatched(t *testing.T) {
-	t.Parallel()
-	if _, err := os.Stat("/proc/self/statm"); err != nil {
-		t.Skip("SQ1: only Linux tells a process how much memory it holds")
-	}
-	db := open(t, sessionsql.Config{MemoryBytes: 128 << 20}).For(owner)
-
-	_, err := db.Query(t.Context(), text(endless+"SELECT x FROM c ORDER BY zeroblob(500000) || x"))
-
-	refused(t, err, perdure.Limit, "too much memory")
-}
-
 // TestForbidden: what reaches out of a database, or changes how it is kept, is refused with the reason, whichever way it
 // is asked for, and leaves nothing.
 func TestForbidden(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"sync"
 	"time"
@@ -87,7 +88,11 @@ func New(cfg Config) (*Store, error) {
 		return nil, fmt.Errorf("%w: no folder for the databases of sessions given", perdure.Invalid)
 	}
 	cfg = cfg.withDefaults()
-	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
+	var err error
+	if cfg.Dir, err = filepath.Abs(cfg.Dir); err != nil { // the driver has a URI, and those have no relative paths
+		return nil, fmt.Errorf("%w: find the folder for the databases of sessions: %w", perdure.Storage, err)
+	}
+	if err := makeFolder(cfg.Dir); err != nil {
 		return nil, fmt.Errorf("%w: make the folder for the databases of sessions: %w", perdure.Storage, err)
 	}
 	root, err := os.OpenRoot(cfg.Dir)

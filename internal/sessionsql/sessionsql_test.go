@@ -405,3 +405,20 @@ func TestCallerEnds(t *testing.T) {
 		t.Errorf("%v tables are left", n)
 	}
 }
+
+// TestRelativeFolder: a folder whose path is relative is that of the moment in which it is opened.
+func TestRelativeFolder(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	s := open(t, sessionsql.Config{Dir: "databases"})
+	t.Chdir(t.TempDir())
+
+	run(t, s.For(owner), "CREATE TABLE t (x)", "INSERT INTO t VALUES (1)")
+
+	if got := one(t, s.For(owner), "SELECT x FROM t"); got != int64(1) {
+		t.Errorf("got %v", got)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "databases", string(owner), "main.db")); err != nil {
+		t.Error(err)
+	}
+}

@@ -17,7 +17,7 @@ import (
 // What is played when nobody says otherwise.
 const (
 	seeds     = 1000 // of the simulation
-	twice     = 15   // of those, how many are played twice
+	twice     = 20   // of those, how many are played twice
 	shrinking = 80   // plays that a failure may cost
 	sideways  = 4    // bubbles side by side
 	family    = 8    // the seed of a program with subagents

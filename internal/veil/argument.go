@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/redact"
@@ -95,25 +96,49 @@ func (f fields) marked(args json.RawMessage) bool {
 
 // secrets are the texts of what is secret, for masking; nil: there are none.
 func (f fields) secrets(args json.RawMessage) *redact.Set {
+	texts := f.texts(args)
+	if len(texts) == 0 {
+		return nil
+	}
+	return redact.NewSet(texts...)
+}
+
+// texts are what is secret.
+func (f fields) texts(args json.RawMessage) (texts []string) {
 	object, ok := objectOf(args)
 	if !ok {
 		return nil
 	}
-	var found *redact.Set
 	for name, value := range object {
 		if !f.secret(name) || string(value) == mark {
 			continue
-		}
-		if found == nil {
-			found = redact.NewSet()
 		}
 		var text string
 		if perdure.DecodeJSON(value, &text) != nil {
 			text = string(value)
 		}
-		found.Add(text)
+		texts = append(texts, text)
 	}
-	return found
+	return texts
+}
+
+// How a part of a secret is looked for: in pieces of so many bytes, and where it begins, since no text tells more of it.
+const (
+	pieceBytes = 8
+	toldBytes  = 1 << 10
+)
+
+// leftIn reports whether a part of what is secret stands in a text.
+func (f fields) leftIn(args json.RawMessage, text string) bool {
+	for _, secret := range f.texts(args) {
+		secret = secret[:min(len(secret), toldBytes)]
+		for i := 0; i+pieceBytes <= len(secret); i++ {
+			if strings.Contains(text, secret[i:i+pieceBytes]) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // fill puts what was held in the place of each mark.

@@ -36,6 +36,12 @@ func (v *Vault) Take(key perdure.CallKey, schema, args json.RawMessage) (json.Ra
 	if !some {
 		return args, false
 	}
+	v.hold(key, args)
+	return shown, true
+}
+
+// hold keeps arguments for a call. Where they have the mark, what was held before stands for it.
+func (v *Vault) hold(key perdure.CallKey, args json.RawMessage) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.held == nil {
@@ -47,19 +53,27 @@ func (v *Vault) Take(key perdure.CallKey, schema, args json.RawMessage) (json.Ra
 		v.held[key.Session] = calls
 	}
 	calls[key.Call] = fill(args, calls[key.Call])
-	return shown, true
+}
+
+// Hide is Take for arguments of which nobody can say what is secret: the mark stands for the whole.
+func (v *Vault) Hide(key perdure.CallKey, args json.RawMessage) json.RawMessage {
+	v.hold(key, args)
+	return json.RawMessage(mark)
 }
 
 // Fill returns the arguments of a call with what was taken out of them, and what that was, to be masked.
 func (v *Vault) Fill(key perdure.CallKey, schema, args json.RawMessage) (whole json.RawMessage, secrets *redact.Set) {
 	fields := fieldsOf(schema)
-	if fields.none() {
+	if fields.none() && string(args) != mark {
 		return args, nil
 	}
 	v.mu.Lock()
 	held := v.held[key.Session][key.Call]
 	v.mu.Unlock()
 	whole = fill(args, held)
+	if fields.none() {
+		return whole, nil
+	}
 	return whole, fields.secrets(whole)
 }
 
@@ -78,6 +92,32 @@ func (v *Vault) DropSession(id perdure.SessionID) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	delete(v.held, id)
+}
+
+// Has reports whether a schema declares anything secret.
+func Has(schema json.RawMessage) bool { return !fieldsOf(schema).none() }
+
+// SecretsOf returns what is secret of arguments, to be masked; nil: nothing is.
+func SecretsOf(schema, args json.RawMessage) *redact.Set {
+	fields := fieldsOf(schema)
+	if fields.none() {
+		return nil
+	}
+	return fields.secrets(args)
+}
+
+// Fault is a text that says what is wrong with arguments, without what is secret of them. Where a part of a secret would be
+// left, since such a text is cut, or tells only of a part, none of it is.
+func Fault(schema, args json.RawMessage, text string) string {
+	fields := fieldsOf(schema)
+	if fields.none() {
+		return text
+	}
+	text = fields.secrets(args).Mask(text)
+	if fields.leftIn(args, text) {
+		return "Invalid arguments: a secret one does not fit its schema. What it is cannot be told without it."
+	}
+	return text
 }
 
 // Gone returns the result of a call whose secret arguments are lost, since the process that had them is dead; nil: it has

@@ -59,3 +59,24 @@ func TestResultStaysJSON(t *testing.T) {
 		}
 	}
 }
+
+// TestFaultTellsNoPart wants a text about arguments to have no secret, nor a part of one that was cut.
+func TestFaultTellsNoPart(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("0123456789abcdef", 40)
+	args := json.RawMessage(`{"name":"n","value":"` + long + `"}`)
+	for text, want := range map[string]string{
+		"/name: is required":                "/name: is required",
+		"/value: '" + long + "' is none":    "/value: '<redacted>' is none",
+		"/value: '" + long[:300] + "…":      "",
+		"/value: cannot read " + long[9:17]: "",
+	} {
+		got := Fault(json.RawMessage(schema), args, text)
+		if want != "" && got != want || want == "" && !strings.HasPrefix(got, "Invalid arguments: a secret one") {
+			t.Errorf("%.40q: got %q, want %q", text, got, want)
+		}
+	}
+	if got := Fault(json.RawMessage(`{"type":"object"}`), args, long); got != long {
+		t.Errorf("of a tool without secrets: got %q", got)
+	}
+}

@@ -229,6 +229,19 @@ func (x *tx) BindCall(key perdure.CallKey, token perdure.Token, task perdure.Tas
 	return err
 }
 
+// BuryWorker is BuryWorker of store.Tx, as the plan lets it be.
+func (x *tx) BuryWorker(id perdure.WorkerID) (err error) {
+	fault, err := x.life.before("BuryWorker")
+	if err != nil {
+		return err
+	}
+	err = x.inner.BuryWorker(id)
+	if failed := x.life.after(fault); failed != nil {
+		return failed
+	}
+	return err
+}
+
 // Call is Call of store.Tx, as the plan lets it be.
 func (x *tx) Call(key perdure.CallKey) (r0 perdure.Call, err error) {
 	fault, err := x.life.before("Call")
@@ -678,6 +691,19 @@ func (x *tx) Models() (r0 []store.Model, err error) {
 		return r0, err
 	}
 	a0, err := x.inner.Models()
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// NextSecret is NextSecret of store.Tx, as the plan lets it be.
+func (x *tx) NextSecret(session perdure.SessionID, name string) (r0 int64, err error) {
+	fault, err := x.life.before("NextSecret")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.NextSecret(session, name)
 	if failed := x.life.after(fault); failed != nil {
 		return r0, failed
 	}
@@ -1893,6 +1919,19 @@ func (x *reader) Models() (r0 []store.Model, err error) {
 		return r0, err
 	}
 	a0, err := x.inner.Models()
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// NextSecret is NextSecret of store.Reader, as the plan lets it be.
+func (x *reader) NextSecret(session perdure.SessionID, name string) (r0 int64, err error) {
+	fault, err := x.life.before("NextSecret")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.NextSecret(session, name)
 	if failed := x.life.after(fault); failed != nil {
 		return r0, failed
 	}

@@ -61,10 +61,20 @@ func (t *tx) RemoveValue(session perdure.SessionID, key string) (bool, error) {
 // Secret returns a secret.
 func (v *view) Secret(session perdure.SessionID, name string) (store.Secret, error) {
 	s, ok := v.secrets.get(keptKey(session, name))
-	if !ok {
+	if !ok || name == "" {
 		return store.Secret{}, fmt.Errorf("secret %q of %s: %w", name, session, perdure.NotFound)
 	}
 	return cloneSecret(s), nil
+}
+
+// NextSecret returns the version that a secret is to be written as. Where there is none, that is behind all that were
+// removed, which a row without a name counts.
+func (v *view) NextSecret(session perdure.SessionID, name string) (int64, error) {
+	known, there := v.secrets.get(keptKey(session, name))
+	if !there {
+		known, _ = v.secrets.get(keptKey(session, ""))
+	}
+	return known.Version + 1, nil
 }
 
 // Secrets lists secrets.
@@ -79,7 +89,7 @@ func (v *view) Secrets(filter store.SecretFilter) ([]store.Secret, error) {
 	var found []store.Secret
 	for key, s := range v.secrets.from(after) {
 		switch {
-		case key == after || s.KeyID == filter.Other:
+		case key == after || s.Name == "" || s.KeyID == filter.Other:
 			continue
 		case filter.Session != "" && s.Session != filter.Session:
 			return found, nil
@@ -100,14 +110,15 @@ func (t *tx) PutSecret(s store.Secret) error {
 	err := s.Check()
 	key := keptKey(s.Session, s.Name)
 	known, there := t.secrets.get(key)
+	next, _ := t.NextSecret(s.Session, s.Name) // never fails
 	switch {
 	case err != nil:
 	case !t.sessions.has(string(s.Session)):
 		err = fmt.Errorf("session %s: %w", s.Session, perdure.NotFound)
-	case !there && len(below(t.secrets, s.Session)) >= store.MaxKeys:
+	case !there && t.secretsOf(s.Session) >= store.MaxKeys:
 		err = fmt.Errorf("%w: the session has %d secrets; remove one first", perdure.Limit, store.MaxKeys)
-	case s.Version != known.Version+1:
-		err = fmt.Errorf("%w: version %d is there, and %d is to be written", perdure.Conflict, known.Version, s.Version)
+	case s.Version != next:
+		err = fmt.Errorf("%w: version %d is next, and %d is to be written", perdure.Conflict, next, s.Version)
 	}
 	if err != nil {
 		return fmt.Errorf("put secret %q of %s: %w", s.Name, s.Session, err)
@@ -137,9 +148,25 @@ func (t *tx) ResealSecret(s store.Secret, was string) (bool, error) {
 
 // RemoveSecret removes a secret.
 func (t *tx) RemoveSecret(session perdure.SessionID, name string) (bool, error) {
-	there := t.secrets.has(keptKey(session, name))
+	known, err := t.Secret(session, name)
+	if err != nil {
+		return false, nil
+	}
 	t.secrets = t.secrets.remove(keptKey(session, name))
-	return there, nil
+	removed, _ := t.secrets.get(keptKey(session, ""))
+	removed.Session, removed.Version = session, max(removed.Version, known.Version)
+	t.secrets = t.secrets.put(keptKey(session, ""), removed)
+	return true, nil
+}
+
+// secretsOf counts the secrets of a session.
+func (v *view) secretsOf(session perdure.SessionID) (n int) {
+	for _, s := range below(v.secrets, session) {
+		if s.Name != "" {
+			n++
+		}
+	}
+	return n
 }
 
 // keptKey orders what sessions keep by session and name.

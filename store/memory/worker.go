@@ -54,6 +54,14 @@ func (t *tx) BeatWorker(id perdure.WorkerID, lease time.Duration) (store.Beat, e
 	return beat, nil
 }
 
+// BuryWorker removes a worker that is dead.
+func (t *tx) BuryWorker(id perdure.WorkerID) error {
+	if w, ok := t.workers.get(string(id)); ok && !w.LeaseUntil.After(t.now) {
+		t.workers = t.workers.remove(string(id))
+	}
+	return nil
+}
+
 // RemoveWorker hands the lease back.
 func (t *tx) RemoveWorker(id perdure.WorkerID) error {
 	t.workers = t.workers.remove(string(id))

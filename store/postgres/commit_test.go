@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/pgserver"
 	"github.com/perdure/perdure/internal/pgtest"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/postgres"
@@ -59,7 +60,7 @@ func TestR10AmbiguousCommit(t *testing.T) {
 // TestCommitInDoubt has the database go away for good with the COMMIT: then the answer says that nobody knows.
 func TestCommitInDoubt(t *testing.T) {
 	t.Parallel()
-	c := pgtest.Own(t, pgtest.Config{})
+	c := pgtest.Own(t, pgserver.Config{})
 	url, err := c.Database(t.Context(), migrated)
 	if err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/perdure/perdure/store/sqlstore"
 )
@@ -44,6 +45,7 @@ type transaction struct {
 	clock   time.Time // of the database
 	at      time.Time // by this process, when the answer came
 	number  string    // of a writing one: an xid8
+	life    string    // of a writing one: the word of the server's life in which it has that number
 	backend string    // the process that carries it
 }
 
@@ -82,9 +84,13 @@ func (c *connection) start(ctx context.Context, begin string) error {
 // simply runs statements without parameters in one round trip.
 func (c *connection) simply(ctx context.Context, text string) (results []*pgconn.Result, err error) {
 	err = c.Raw(func(conn any) error {
-		l := conn.(*link)
-		results, err = l.pg.PgConn().Exec(ctx, text).ReadAll()
-		return l.fault(err)
+		pg := conn.(*stdlib.Conn).Conn().PgConn()
+		results, err = pg.Exec(ctx, text).ReadAll()
+		c.begun.life, _ = pg.CustomData()[lifeOfServer].(string)
+		if err != nil && pg.IsClosed() { // also where the server said why: it may have done what it was asked
+			err = fmt.Errorf("%w: %w", errLost, err)
+		}
+		return err
 	})
 	return results, err
 }
@@ -100,8 +106,16 @@ func (c *connection) undo() {
 	c.release()
 }
 
-// release gives the connection back to its pool.
-func (c *connection) release() { _ = c.Close() } // it says only that it was closed before
+// release gives the connection back to its pool. One in which a transaction was left open is closed, so that its locks go.
+func (c *connection) release() {
+	_ = c.Raw(func(conn any) error {
+		if conn.(*stdlib.Conn).Conn().PgConn().TxStatus() != 'I' {
+			return driver.ErrBadConn // this is what ends it
+		}
+		return nil
+	})
+	_ = c.Close() // it says only that it was closed before
+}
 
 // discard closes the connection for good: closed in the ordinary way it would come back from the pool.
 func (c *connection) discard() {

@@ -2,6 +2,8 @@ package postgres
 
 import (
 	"context"
+	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"io"
@@ -17,7 +19,7 @@ import (
 var (
 	errClosed = fmt.Errorf("%w: the store is closed", perdure.Unavailable)
 
-	// errLost marks the error with which a connection ended, or did not come to be.
+	// errLost marks the error with which a connection ended.
 	errLost = errors.New("the connection to the database is lost")
 )
 
@@ -30,6 +32,9 @@ const (
 	stateIdleTimeout    = "25P03"
 	stateReadOnly       = "25006" // a standby
 	stateUnique         = "23505"
+	stateNoText         = "22021" // whatever comes from outside is BYTEA, so this is an id that was not checked
+	stateTooLarge       = "54000" // of a row in an index, among others
+	stateFuture         = "22023" // of pg_xact_status: no transaction has had this number yet
 	stateDiskFull       = "53100"
 	stateIO             = "58030"
 	stateDamagedFile    = "XX001"
@@ -52,8 +57,14 @@ func state(err error) string {
 
 // isLost reports that the connection is gone, or could not be made.
 func isLost(err error) bool {
+	for _, gone := range []error{errLost, io.EOF, io.ErrUnexpectedEOF, driver.ErrBadConn, sql.ErrConnDone, pgconn.ErrConnClosed} {
+		if errors.Is(err, gone) {
+			return true
+		}
+	}
 	var network net.Error
-	return errors.Is(err, errLost) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &network)
+	var unmade *pgconn.ConnectError
+	return errors.As(err, &network) || errors.As(err, &unmade)
 }
 
 // passes reports an error after which the same transaction may succeed: its connection broke, the database is away for now,
@@ -93,10 +104,16 @@ func explain(err error) error {
 		return fmt.Errorf("%w: the database server cannot read or write its disk: %w", perdure.Storage, err)
 	case code == stateDamagedFile || code == stateDamagedIndex:
 		return fmt.Errorf("%w: the database is damaged; keep its files as they are: %w", perdure.Storage, err)
+	case code == stateNoText:
+		return fmt.Errorf("%w: it is no text: it has a NUL or is not UTF-8: %w", perdure.Invalid, err)
+	case code == stateTooLarge:
+		return fmt.Errorf("%w: the database server has no room in an index for a name that long, a path or the id of a call; use a shorter one: %w", perdure.Limit, err)
 	case isRefusal(err):
 		return fmt.Errorf("%w: the database server refuses us; check the user, the password and the name of the database in its URL: %w", perdure.Unavailable, err)
 	case code == stateReadOnly:
 		return fmt.Errorf("%w: the database server takes no writes: it may be a standby; name the primary in the URL: %w", perdure.Unavailable, err)
+	case code == stateCanceled:
+		return fmt.Errorf("%w: a statement took longer than the database server was told to let it, or an operator ended it; give it more with Patience: %w", perdure.Unavailable, err)
 	case passes(err):
 		return fmt.Errorf("%w: the database cannot be reached, or is busy; look whether its server runs: %w", perdure.Unavailable, err)
 	}

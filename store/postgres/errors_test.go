@@ -2,6 +2,8 @@ package postgres_test
 
 import (
 	"context"
+	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"io"
@@ -39,6 +41,8 @@ func TestExplain(t *testing.T) {
 		{"58030", perdure.Storage, false},
 		{"XX001", perdure.Storage, false},
 		{"XX002", perdure.Storage, false},
+		{"54000", perdure.Limit, false},
+		{"22021", perdure.Invalid, false},
 		{"42601", nil, false},
 		{"23505", nil, false},
 	}
@@ -58,7 +62,9 @@ func TestExplain(t *testing.T) {
 			t.Errorf("%s: passes is %t, want %t", c.code, !c.passes, c.passes)
 		}
 	}
-	for _, cause := range []error{io.EOF, io.ErrUnexpectedEOF, context.DeadlineExceeded} {
+	for _, cause := range []error{
+		io.EOF, io.ErrUnexpectedEOF, context.DeadlineExceeded, driver.ErrBadConn, sql.ErrConnDone, pgconn.ErrConnClosed,
+	} {
 		if got := postgres.Explain(cause); !errors.Is(got, perdure.Unavailable) || !postgres.Passes(got) {
 			t.Errorf("%v: got %v, want unavailable, which passes", cause, got)
 		}

@@ -3,6 +3,8 @@ package postgres
 import (
 	"context"
 	"database/sql"
+	"errors"
+	"io"
 	"testing"
 	"time"
 
@@ -16,7 +18,7 @@ func OpenSQL(t *testing.T, url string) *sql.DB {
 	if err != nil {
 		t.Fatal(err)
 	}
-	db := sql.OpenDB(connector{cfg})
+	db := sql.OpenDB(connector(cfg))
 	t.Cleanup(func() {
 		if err := db.Close(); err != nil {
 			t.Error(err)
@@ -53,3 +55,36 @@ var (
 	Explain = explain
 	Passes  = passes
 )
+
+// Settle asks what became of a transaction, by its number and the word of the life in which it had it.
+func (s *Store) Settle(ctx context.Context, number, life string) error {
+	return s.settle(ctx, transaction{number: number, life: life, backend: "0"}, io.ErrUnexpectedEOF)
+}
+
+// NothingWasCommitted reports whether an answer of Settle says so.
+func NothingWasCommitted(err error) bool {
+	var back undone
+	return errors.As(err, &back)
+}
+
+// Begun answers the number of a transaction that was committed, and the word of the life in which it has it.
+func (s *Store) Begun(ctx context.Context) (number, life string, err error) {
+	conn, err := connect(ctx, s.writers, beginWrite)
+	if err != nil {
+		return "", "", err
+	}
+	defer conn.release()
+	_, err = conn.simply(ctx, commit)
+	return conn.begun.number, conn.begun.life, err
+}
+
+// LeaveOpen gives a connection back in the middle of a transaction that ran a statement.
+func (s *Store) LeaveOpen(ctx context.Context, statement string) error {
+	conn, err := connect(ctx, s.writers, beginWrite)
+	if err != nil {
+		return err
+	}
+	defer conn.release()
+	_, err = conn.simply(ctx, statement)
+	return err
+}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
 
@@ -176,7 +177,7 @@ func (s *Store) lookAt(ctx context.Context, watched []perdure.SessionID, seen ma
 	defer stop()
 	var ids []string
 	for _, id := range watched {
-		if isText(string(id)) { // else it is nobody's, and would spoil the question
+		if utf8.ValidString(string(id)) && !strings.Contains(string(id), "\x00") { // else it is nobody's, and would spoil the question
 			ids = append(ids, string(id))
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -13,6 +14,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/store"
@@ -27,34 +30,37 @@ type Config struct {
 	Patience time.Duration // how long a transaction or view is tried while the database is away or in dispute; 0: 30 s
 	Poll     time.Duration // how often watched sessions are looked at, in case a word from another process was lost; 0: 1 s
 	Idle     time.Duration // after which the server ends a transaction whose process says nothing: it may be paused, and holds locks; 0: 10 s
+	ReadOnly bool          // only look: nothing is made or brought up to date, and InTx answers Conflict
 }
 
-// Open opens a database, and brings its schema up to date.
+// Open opens a database, and brings its schema up to date unless it is only looked at.
 //
-// Invalid: the URL cannot be read. Conflict: a newer version wrote it. Unavailable: it cannot be reached, or refuses us.
-// ctx ends the opening, not the store.
+// Invalid: the URL cannot be read. Conflict: a newer version wrote it, or with ReadOnly an older one. NotFound: with ReadOnly,
+// nobody has used it yet. Unavailable: it cannot be reached, or refuses us. ctx ends the opening, not the store.
 func Open(ctx context.Context, cfg Config) (_ *Store, err error) {
 	cfg = cfg.filled()
 	parsed, err := pgx.ParseConfig(cfg.URL)
 	if err != nil {
 		return nil, fmt.Errorf("%w database URL: %w", perdure.Invalid, err)
 	}
+	if err := cfg.prepare(ctx, parsed); err != nil {
+		return nil, fmt.Errorf("open the database: %w", explain(err))
+	}
 	s := &Store{
 		cfg: cfg, hub: store.NewHub(), origin: rand.Text(), listens: forListening(parsed),
-		writers: openPool(cfg.session(parsed, cfg.Idle, cfg.attempt()), cfg.Writers),
+		writers: openPool(cfg.transactions(parsed), cfg.Writers),
 		readers: openPool(cfg.session(parsed, cfg.view(), cfg.view()), cfg.Readers),
 		closing: make(chan struct{}), outbox: newOutbox(),
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, s.writers.Close(), s.readers.Close())
-		}
-	}()
-	if err := prepare(ctx, s.writers); err != nil {
-		return nil, fmt.Errorf("open the database: %w", explain(err))
-	}
 	s.accompany()
 	return s, nil
+}
+
+// prepare makes the database ready, over a connection on which a statement may take as long as it needs: a migration does.
+func (cfg Config) prepare(ctx context.Context, parsed *pgx.ConnConfig) (err error) {
+	db := openPool(cfg.named(parsed), 2)
+	defer func() { err = errors.Join(err, db.Close()) }()
+	return prepare(ctx, db, cfg.ReadOnly)
 }
 
 func (cfg Config) filled() Config {
@@ -70,15 +76,33 @@ func (cfg Config) attempt() time.Duration { return cfg.Patience / 3 }
 // view bounds one try of a view, which may have much to read.
 func (cfg Config) view() time.Duration { return 2 * cfg.Patience }
 
+// named is how all connections of the store but the listener speak with the server.
+func (cfg Config) named(parsed *pgx.ConnConfig) *pgx.ConnConfig {
+	c := parsed.Copy()
+	c.RuntimeParams["application_name"] = applicationName
+	c.RuntimeParams["statement_timeout"], c.RuntimeParams["idle_in_transaction_session_timeout"] = "0", "0" // whatever the server's are
+	c.ConnectTimeout = cmp.Or(c.ConnectTimeout, cfg.attempt())
+	return c
+}
+
+// transactions is session for those that write. They know in which life of the server they are.
+func (cfg Config) transactions(parsed *pgx.ConnConfig) *pgx.ConnConfig {
+	c := cfg.session(parsed, cfg.Idle, cfg.attempt())
+	c.AfterConnect = func(ctx context.Context, conn *pgconn.PgConn) error {
+		ctx, stop := context.WithTimeout(ctx, cfg.attempt())
+		defer stop()
+		return noteLife(ctx, conn)
+	}
+	return c
+}
+
 // session is how the connections of a pool speak with the server. Whatever the client forgets, the server ends: a statement
 // and a wait for a lock a little before the client would give them up, and a transaction in which nothing is said.
 func (cfg Config) session(parsed *pgx.ConnConfig, idle, statement time.Duration) *pgx.ConnConfig {
-	c := parsed.Copy()
-	c.RuntimeParams["application_name"] = applicationName
+	c := cfg.named(parsed)
 	c.RuntimeParams["idle_in_transaction_session_timeout"] = milliseconds(idle)
 	c.RuntimeParams["statement_timeout"] = milliseconds(statement * 9 / 10)
 	c.RuntimeParams["lock_timeout"] = milliseconds(statement * 8 / 10)
-	c.ConnectTimeout = cmp.Or(c.ConnectTimeout, cfg.attempt())
 	return c
 }
 
@@ -89,16 +113,22 @@ func milliseconds(d time.Duration) string { return strconv.FormatInt(max(d.Milli
 
 // openPool makes a pool that keeps its connections. It opens none yet.
 func openPool(cfg *pgx.ConnConfig, connections int) *sql.DB {
-	db := sql.OpenDB(connector{cfg})
+	db := sql.OpenDB(connector(cfg))
 	db.SetMaxOpenConns(connections)
 	db.SetMaxIdleConns(connections)
 	return db
 }
 
+// connector opens connections. One that broke while nobody used it is found out by the next that does: it runs again.
+func connector(cfg *pgx.ConnConfig) driver.Connector {
+	never := func(context.Context, stdlib.ShouldPingParams) bool { return false }
+	return stdlib.GetConnector(*cfg, stdlib.OptionShouldPing(never))
+}
+
 // writing is what transactions do not share with SQLite. Views lock nothing.
 func writing() sqlstore.Dialect {
 	d := reading()
-	d.RowLock, d.Lock = ` FOR NO KEY UPDATE`, lock
+	d.RowLock, d.SkipLocked, d.Lock = ` FOR NO KEY UPDATE`, ` SKIP LOCKED`, lock
 	return d
 }
 

@@ -5,8 +5,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/pgserver"
 	"github.com/perdure/perdure/internal/pgtest"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/postgres"
@@ -80,7 +82,7 @@ func TestOpenTogether(t *testing.T) {
 
 // TestClose leaves nothing behind, also when something is tried in vain.
 func TestClose(t *testing.T) {
-	c := pgtest.Own(t, pgtest.Config{})
+	c := pgtest.Own(t, pgserver.Config{})
 	url, err := c.Database(t.Context(), migrated)
 	if err != nil {
 		t.Fatal(err)
@@ -106,6 +108,86 @@ func TestClose(t *testing.T) {
 
 	if err := <-tried; !errors.Is(err, perdure.Unavailable) {
 		t.Errorf("got %v, want unavailable", err)
+	}
+	closed(t, s)
+}
+
+// TestOpenForReading looks at databases in which it may write nothing.
+func TestOpenForReading(t *testing.T) {
+	t.Parallel()
+	cases := []struct {
+		name  string
+		fill  func(url string) error
+		spoil string // done to the database before
+		kind  error  // nil: it can be read
+		want  string
+	}{
+		{"reads", migrated, ``, nil, ""},
+		{"refuses_an_empty_one", nil, ``, perdure.NotFound, "nothing is in this database yet"},
+		{"refuses_what_an_older_version_wrote", migrated,
+			`DELETE FROM goose_db_version WHERE version_id = (SELECT MAX(version_id) FROM goose_db_version)`, perdure.Conflict, "written by an older version"},
+		{"refuses_what_a_newer_version_wrote", migrated,
+			`INSERT INTO goose_db_version (version_id, is_applied) VALUES (99, TRUE)`, perdure.Conflict, "written by a newer version"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			url, err := pgtest.Shared(t).Database(t.Context(), nil)
+			if err == nil && c.fill != nil {
+				err = c.fill(url)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := postgres.OpenSQL(t, url).Exec(c.spoil); err != nil {
+				t.Fatal(err)
+			}
+			const frozen = `DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET default_transaction_read_only = on', current_database()); END $$`
+			if _, err := postgres.OpenSQL(t, url).Exec(frozen); err != nil {
+				t.Fatal(err)
+			}
+
+			s, err := postgres.Open(t.Context(), postgres.Config{URL: url, ReadOnly: true})
+
+			if c.kind != nil {
+				if !errors.Is(err, c.kind) || !contains(err, c.want) {
+					t.Errorf("got %v, want a %v with %q", err, c.kind, c.want)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer closed(t, s)
+			if err := s.View(t.Context(), func(r store.Reader) error { _, err := r.Workers(); return err }); err != nil {
+				t.Error(err)
+			}
+			if err := s.InTx(t.Context(), grow); !errors.Is(err, perdure.Conflict) {
+				t.Errorf("a transaction: got %v, want a conflict", err)
+			}
+		})
+	}
+}
+
+// TestMigrationMayTakeLong has a step of the migrations take longer than any statement of a transaction may.
+func TestMigrationMayTakeLong(t *testing.T) {
+	t.Parallel()
+	url, err := pgtest.Shared(t).Database(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, statement := range []string{
+		`CREATE FUNCTION dawdle() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(1.5); END $$`,
+		`CREATE EVENT TRIGGER slow ON ddl_command_start WHEN TAG IN ('DROP INDEX') EXECUTE FUNCTION dawdle()`,
+	} {
+		if _, err := postgres.OpenSQL(t, url).Exec(statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	s, err := postgres.Open(t.Context(), postgres.Config{URL: url, Patience: 3 * time.Second})
+	if err != nil {
+		t.Fatal(err)
 	}
 	closed(t, s)
 }

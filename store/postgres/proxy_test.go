@@ -49,14 +49,14 @@ func newProxy(t *testing.T, url string) *proxy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	folder, err := os.MkdirTemp("/tmp", "px") // the path of a socket holds 107 bytes
+	folder, err := os.MkdirTemp("", "px") // not the folder of the test: the path of a socket holds 107 bytes
 	if err != nil {
 		t.Fatal(err)
 	}
 	const socket = ".s.PGSQL.5432"
 	listener, err := net.Listen("unix", filepath.Join(folder, socket))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("set TMPDIR to a folder with a shorter path, perhaps: %v", err)
 	}
 	p := &proxy{url: "postgres://postgres@/" + cfg.Database + "?sslmode=disable&host=" + folder}
 	var all sync.WaitGroup

@@ -16,17 +16,19 @@ const oldestServer = 140000
 // The statements about the database as a whole.
 const (
 	lookInside = `SELECT CAST(current_setting('server_version_num') AS BIGINT), current_setting('server_encoding'),
-		current_setting('synchronous_commit'), to_regclass('goose_db_version') IS NOT NULL`
+		current_setting('synchronous_commit'), to_regclass('goose_db_version') IS NOT NULL, to_regclass('server_life') IS NOT NULL`
 	takeTurns    = `SELECT pg_advisory_xact_lock($1)`
 	makeSequence = `CREATE SEQUENCE IF NOT EXISTS row_position`
+	makeLife     = `CREATE UNLOGGED TABLE IF NOT EXISTS server_life (one BOOLEAN PRIMARY KEY CHECK (one), word TEXT NOT NULL)`
 )
 
-// prepare makes the database ready: one that keeps what it acknowledges, with the newest schema.
-func prepare(ctx context.Context, db *sql.DB) error {
+// prepare makes the database ready: one that keeps what it acknowledges, with the newest schema. With readOnly it only looks
+// whether it is.
+func prepare(ctx context.Context, db *sql.DB, readOnly bool) error {
 	var version int64
 	var encoding, synchronous string
-	var migrated bool
-	if err := db.QueryRowContext(ctx, lookInside).Scan(&version, &encoding, &synchronous, &migrated); err != nil {
+	var migrated, lives bool
+	if err := db.QueryRowContext(ctx, lookInside).Scan(&version, &encoding, &synchronous, &migrated, &lives); err != nil {
 		return err
 	}
 	switch {
@@ -37,14 +39,23 @@ func prepare(ctx context.Context, db *sql.DB) error {
 	case synchronous == "off":
 		return fmt.Errorf("%w: synchronous_commit is off, so that an acknowledged commit may be lost: set it to on for this database or user", perdure.Conflict)
 	}
+	behind := false
 	if migrated {
-		behind, err := isBehind(ctx, db)
-		if err != nil || !behind {
+		var err error
+		if behind, err = isBehind(ctx, db); err != nil || !behind && lives {
 			return err
 		}
 	}
-	if err := inTurn(ctx, db, makeSequence); err != nil {
-		return fmt.Errorf("make the sequence: %w", err)
+	switch {
+	case readOnly && !migrated:
+		return fmt.Errorf("%w: nothing is in this database yet: run  perdure serve  with it, or check the database's name in its URL", perdure.NotFound)
+	case readOnly && behind:
+		return fmt.Errorf("%w: the database was written by an older version: run  perdure serve  of this version with it once, which brings it up to date", perdure.Conflict)
+	case readOnly:
+		return nil // only transactions need what is not there
+	}
+	if err := inTurn(ctx, db, makeSequence, makeLife); err != nil {
+		return fmt.Errorf("make what stands beside the schema: %w", err)
 	}
 	return sqlstore.Migrate(ctx, db, reading())
 }
@@ -62,15 +73,17 @@ func isBehind(ctx context.Context, db *sql.DB) (bool, error) {
 	return stored < known, nil
 }
 
-// inTurn runs a statement that two processes must not run at once.
-func inTurn(ctx context.Context, db *sql.DB, statement string) error {
+// inTurn runs statements that two processes must not run at once.
+func inTurn(ctx context.Context, db *sql.DB, statements ...string) error {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
 	_, err = tx.ExecContext(ctx, takeTurns, lockNumber("schema"))
-	if err == nil {
-		_, err = tx.ExecContext(ctx, statement)
+	for _, statement := range statements {
+		if err == nil {
+			_, err = tx.ExecContext(ctx, statement)
+		}
 	}
 	if err != nil {
 		return errors.Join(err, tx.Rollback())

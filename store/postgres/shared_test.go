@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -104,6 +105,7 @@ func TestFenceOfAnotherProcess(t *testing.T) {
 					return err
 				})
 			}()
+			waitForLock(t, url) // the rival stands there
 		}
 		return tx.Append(theSession, []perdure.Event{titled("event_1")})
 	})
@@ -156,6 +158,161 @@ func TestLeaseIsAskedUnderLock(t *testing.T) {
 	}
 	if first := <-order; first != "asked" {
 		t.Errorf("the worker was %s while its own transaction ran", first)
+	}
+}
+
+// TestBeatWaitsForNobody has another process hold a session and a task in it, and a transaction of a worker wait for them:
+// the worker's beat and its work in other sessions do not.
+func TestBeatWaitsForNobody(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	own, other := open(t, postgres.Config{URL: url}), open(t, postgres.Config{URL: url})
+	begun(t, own)
+	write(t, own, func(tx store.Tx) error {
+		_, _, err := tx.CreateTask(perdure.Task{ID: "task_0", Session: theSession, Worker: "worker_1", Attempt: 1, State: perdure.TaskRunning})
+		return errors.Join(err, tx.PutWorker(store.Worker{ID: "worker_1", LeaseUntil: tx.Now().Add(time.Hour)}),
+			tx.CreateSession(store.Session{ID: otherSession, CreatedAt: noon}))
+	})
+	fenced := func(ctx context.Context, session perdure.SessionID) error {
+		return own.InTx(ctx, func(tx store.Tx) error {
+			if _, err := tx.Worker("worker_1"); err != nil {
+				return err
+			}
+			return tx.Append(session, []perdure.Event{titled("event_of_" + string(session))})
+		})
+	}
+	inside, leave, held, waits := make(chan struct{}), make(chan struct{}), make(chan error, 1), make(chan error, 1)
+	go func() {
+		held <- other.InTx(context.Background(), func(tx store.Tx) error {
+			_, err := tx.UpdateTask("", "task_0", perdure.TaskUpdate{Attempt: 1, Detail: "held"})
+			close(inside)
+			<-leave
+			return err
+		})
+	}()
+	<-inside
+	go func() { waits <- fenced(t.Context(), theSession) }()
+	waitForLock(t, url)
+	ctx, stop := context.WithTimeout(t.Context(), 5*time.Second)
+	defer stop()
+
+	beat := own.InTx(ctx, func(tx store.Tx) error {
+		if _, err := tx.Worker("worker_1"); err != nil {
+			return err
+		}
+		beat, err := tx.BeatWorker("worker_1", time.Hour)
+		if err == nil && len(beat.Tasks) != 1 {
+			err = fmt.Errorf("the beat knows %d tasks, want 1", len(beat.Tasks))
+		}
+		return err
+	})
+	work := fenced(ctx, otherSession)
+	close(leave)
+
+	if err := errors.Join(beat, work); err != nil {
+		t.Errorf("beside a session that is held: %v", err)
+	}
+	if err := errors.Join(<-held, <-waits); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestBurialSeesTheBeat has a worker beat while another process is about to bury it: it lives.
+func TestBurialSeesTheBeat(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	own, other := open(t, postgres.Config{URL: url}), open(t, postgres.Config{URL: url})
+	write(t, own, func(tx store.Tx) error { return tx.PutWorker(store.Worker{ID: "worker_1", LeaseUntil: tx.Now()}) })
+	buried := make(chan error, 1)
+	began := false
+
+	write(t, own, func(tx store.Tx) error {
+		if _, err := tx.BeatWorker("worker_1", time.Hour); err != nil || began {
+			return err
+		}
+		began = true
+		go func() {
+			buried <- other.InTx(context.Background(), func(tx store.Tx) error { return tx.BuryWorker("worker_1") })
+		}()
+		waitForLock(t, url)
+		return nil
+	})
+	if err := <-buried; err != nil {
+		t.Fatal(err)
+	}
+
+	if err := own.View(t.Context(), func(r store.Reader) error { _, err := r.Worker("worker_1"); return err }); err != nil {
+		t.Errorf("after the beat: %v", err)
+	}
+}
+
+// TestPruningWaitsForNobody has another process hold a task that may go: those behind it go meanwhile, and it goes later. What
+// an earlier version noted as an end, and may not go, is met once.
+func TestPruningWaitsForNobody(t *testing.T) {
+	t.Parallel()
+	const late = 120
+	named := func(i int) perdure.TaskID { return perdure.TaskID(fmt.Sprint("task_", late+i)) }
+	url := database(t)
+	own, other := open(t, postgres.Config{URL: url}), open(t, postgres.Config{URL: url})
+	begun(t, own)
+	write(t, own, func(tx store.Tx) (err error) {
+		for i := range late + 3 { // more than a page of them come first
+			ended := perdure.Task{
+				ID: perdure.TaskID(fmt.Sprint("task_", i)), Session: theSession, Attempt: 1, State: perdure.TaskSucceeded,
+				FinishedAt: noon.Add(time.Duration(i) * time.Second), Delivery: perdure.Manual,
+			}
+			if i < late {
+				ended.State = perdure.TaskUnknown
+			}
+			_, _, created := tx.CreateTask(ended)
+			err = errors.Join(err, created)
+		}
+		return err
+	})
+	db := postgres.OpenSQL(t, url)
+	if _, err := db.Exec(`UPDATE task SET ended_us = 1 WHERE state = 'unknown'`); err != nil {
+		t.Fatal(err)
+	}
+	prune := func(limit int) (ids []perdure.TaskID) {
+		ctx, stop := context.WithTimeout(t.Context(), 5*time.Second)
+		defer stop()
+		err := own.InTx(ctx, func(tx store.Tx) error {
+			gone, err := tx.PruneTasks(noon.Add(time.Hour), limit)
+			ids = nil
+			for _, task := range gone {
+				ids = append(ids, task.ID)
+			}
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		return ids
+	}
+	inside, leave, held := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	go func() {
+		held <- other.InTx(context.Background(), func(tx store.Tx) error {
+			_, err := tx.Task("", named(0))
+			close(inside)
+			<-leave
+			return err
+		})
+	}()
+	<-inside
+
+	first := prune(1)
+	close(leave)
+	if err := <-held; err != nil {
+		t.Fatal(err)
+	}
+	rest := prune(0)
+
+	if !slices.Equal(first, []perdure.TaskID{named(1)}) || !slices.Equal(rest, []perdure.TaskID{named(0), named(2)}) {
+		t.Errorf("went %v, then %v; want the second, then the first and the third", first, rest)
+	}
+	var met int
+	if err := db.QueryRow(`SELECT COUNT(*) FROM task WHERE ended_us <> 0`).Scan(&met); err != nil || met != 0 {
+		t.Errorf("%d that may not go would be met again, %v", met, err)
 	}
 }
 

@@ -20,6 +20,9 @@ func (s *Store) InTx(ctx context.Context, fn func(store.Tx) error) error {
 		return err
 	}
 	defer s.running.Done()
+	if s.cfg.ReadOnly {
+		return fmt.Errorf("%w: the database was opened for reading", perdure.Conflict)
+	}
 	t := trying{store: s, ctx: ctx, doubles: maxDoubles}
 	return t.run(func(ctx context.Context) error { return s.try(ctx, &t, fn) })
 }

@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -170,6 +171,104 @@ func TestPausedProcess(t *testing.T) {
 	got := journal(t, other)
 	if err != nil || len(got) != 2 || got[0].ID != "event_other" || got[1].ID != "event_held" {
 		t.Errorf("got %v and %v, want the other's event, then the one of the paused", err, got)
+	}
+}
+
+// TestNothingIsLeftOpen gives a connection back in the middle of a transaction: what that held is free.
+func TestNothingIsLeftOpen(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	s, other := open(t, postgres.Config{URL: url}), open(t, postgres.Config{URL: url, Patience: 6 * time.Second})
+	begun(t, s)
+	if err := s.LeaveOpen(t.Context(), `SELECT id FROM session FOR UPDATE`); err != nil {
+		t.Fatal(err)
+	}
+
+	write(t, other, grow)
+}
+
+// TestLongNames puts the longest names that docs/reference/postgres.md promises, and longer ones.
+func TestLongNames(t *testing.T) {
+	t.Parallel()
+	s := open(t, postgres.Config{URL: database(t)})
+	begun(t, s)
+	dice := rand.New(rand.NewPCG(1, 2))
+	text := func(n int) string { // that cannot be packed
+		letters := make([]rune, n/2)
+		for i := range letters {
+			letters[i] = rune(0x80 + dice.IntN(0x700)) // two bytes
+		}
+		return string(letters)
+	}
+	file := func(n int) error {
+		return s.InTx(t.Context(), func(tx store.Tx) error {
+			_, err := tx.PutFile(theSession, store.File{Path: "/" + text(n-4) + "/f"})
+			return err
+		})
+	}
+	call := func(n int) error {
+		return s.InTx(t.Context(), func(tx store.Tx) error {
+			call := perdure.Call{Key: perdure.CallKey{Session: theSession, Call: perdure.CallID(text(n))}, Token: "token", State: perdure.CallRunning}
+			_, _, err := tx.Claim(call, func(perdure.WorkerID) bool { return false })
+			return err
+		})
+	}
+
+	if err := errors.Join(file(1300), call(2600)); err != nil {
+		t.Errorf("long ones: %.100v …", err)
+	}
+	for _, err := range []error{file(4000), call(8000)} {
+		if !errors.Is(err, perdure.Limit) || !contains(err, "use a shorter one") {
+			t.Errorf("longer ones: got %.100v …, want limit", err)
+		}
+	}
+}
+
+// TestHoldSeesTheRow has a transaction wait for a session that has no row yet: once it has one, that is held.
+func TestHoldSeesTheRow(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	s := open(t, postgres.Config{URL: url})
+	files := func(tx store.Tx) error { _, err := tx.Files(theSession, "/", false); return err }
+	inside, leave, made, held := make(chan struct{}), make(chan struct{}), make(chan error, 1), make(chan error, 1)
+	go func() {
+		made <- s.InTx(context.Background(), func(tx store.Tx) error {
+			err := tx.CreateSession(store.Session{ID: theSession, CreatedAt: noon})
+			close(inside)
+			<-leave
+			return err
+		})
+	}()
+	<-inside
+	go func() {
+		held <- s.InTx(context.Background(), func(tx store.Tx) error {
+			if err := files(tx); err != nil {
+				return err
+			}
+			ctx, stop := context.WithTimeout(context.Background(), 500*time.Millisecond)
+			defer stop()
+			if err := s.InTx(ctx, func(tx store.Tx) error { _, err := tx.LockSession(theSession, 0); return err }); err == nil {
+				return errors.New("another one has locked the session's row meanwhile")
+			}
+			return nil
+		})
+	}()
+	waitForLock(t, url)
+	close(leave)
+
+	if err := errors.Join(<-made, <-held); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestOrderOfIds: a collation that knows words puts ids in the order of their bytes, as ORDER BY id assumes.
+func TestOrderOfIds(t *testing.T) {
+	t.Parallel()
+	var words, bytes string
+	err := postgres.OpenSQL(t, database(t)).QueryRow(`WITH ids AS (SELECT 'session_' || md5(CAST(n AS TEXT)) AS id FROM generate_series(1, 5000) AS n)
+		SELECT string_agg(id, ' ' ORDER BY id COLLATE "en-x-icu"), string_agg(id, ' ' ORDER BY id COLLATE "C") FROM ids`).Scan(&words, &bytes)
+	if err != nil || words == "" || words != bytes {
+		t.Errorf("got another order of ids by a collation of words than by bytes, %v", err)
 	}
 }
 

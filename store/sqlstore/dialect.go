@@ -13,6 +13,8 @@ type Dialect struct {
 	// RowLock ends a SELECT that locks its rows until the end of the transaction; empty where a transaction
 	// that writes is alone anyway, and for one that only reads.
 	RowLock string
+	// SkipLocked goes on RowLock where rows that others hold are to be left out, not waited for; empty where RowLock is.
+	SkipLocked string
 	// Lock takes a lock that has no row, by its name, until the end of the transaction: shared with others who share it,
 	// or alone. It answers the database's clock once it has it. nil where RowLock is empty.
 	Lock func(ctx context.Context, db DB, name string, shared bool) (time.Time, error)

@@ -9,20 +9,24 @@ import (
 
 const secretColumns = `session_id, name, version, key_id, hosts, call_id, created_us, updated_us`
 
-// The statements of sealed values. A list without what is sealed has an empty text in its place.
+// The statements of sealed values. A list without what is sealed has an empty text in its place. A row without a name and a
+// key is no secret: its version is the highest of those that the session removed, so that none is ever written again.
 const (
-	selectSecret    = `SELECT ` + secretColumns + `, sealed FROM session_secret WHERE session_id = $1 AND name = $2`
+	selectSecret    = `SELECT ` + secretColumns + `, sealed FROM session_secret WHERE session_id = $1 AND name = $2 AND key_id <> ''`
 	listSecrets     = `SELECT ` + secretColumns + `, sealed FROM session_secret WHERE session_id = $1 AND name > $2 AND key_id <> $3 ORDER BY name LIMIT $4`
 	listBareSecrets = `SELECT ` + secretColumns + `, NULL FROM session_secret WHERE session_id = $1 AND name > $2 AND key_id <> $3 ORDER BY name LIMIT $4`
-	pageSecrets     = `SELECT ` + secretColumns + `, sealed FROM session_secret WHERE (session_id, name) > ($1, $2) AND key_id <> $3 ORDER BY session_id, name LIMIT $4`
-	pageBareSecrets = `SELECT ` + secretColumns + `, NULL FROM session_secret WHERE (session_id, name) > ($1, $2) AND key_id <> $3 ORDER BY session_id, name LIMIT $4`
-	countSecrets    = `SELECT COUNT(*) FROM session_secret WHERE session_id = $1`
+	pageSecrets     = `SELECT ` + secretColumns + `, sealed FROM session_secret WHERE (session_id, name) > ($1, $2) AND key_id <> $3 AND key_id <> '' ORDER BY session_id, name LIMIT $4`
+	pageBareSecrets = `SELECT ` + secretColumns + `, NULL FROM session_secret WHERE (session_id, name) > ($1, $2) AND key_id <> $3 AND key_id <> '' ORDER BY session_id, name LIMIT $4`
+	countSecrets    = `SELECT COUNT(*) FROM session_secret WHERE session_id = $1 AND key_id <> ''`
 	versionOfSecret = `SELECT version FROM session_secret WHERE session_id = $1 AND name = $2`
 	putSecret       = `INSERT INTO session_secret (` + secretColumns + `, sealed) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
 		ON CONFLICT (session_id, name) DO UPDATE SET version = excluded.version, key_id = excluded.key_id, hosts = excluded.hosts,
 			call_id = excluded.call_id, updated_us = excluded.updated_us, sealed = excluded.sealed`
 	resealSecret = `UPDATE session_secret SET sealed = $5, key_id = $6 WHERE session_id = $1 AND name = $2 AND version = $3 AND key_id = $4`
 	removeSecret = `DELETE FROM session_secret WHERE session_id = $1 AND name = $2`
+	countRemoved = `INSERT INTO session_secret (` + secretColumns + `, sealed) VALUES ($1, $2, $3, '', $4, $4, $5, $5, $4)
+		ON CONFLICT (session_id, name) DO UPDATE SET version = excluded.version, updated_us = excluded.updated_us
+			WHERE excluded.version > session_secret.version`
 )
 
 // Secret returns a secret.
@@ -80,21 +84,47 @@ func (tx *Tx) PutSecret(s store.Secret) error {
 	return nil
 }
 
+// NextSecret returns the version that a secret is to be written as.
+func (tx *Tx) NextSecret(session perdure.SessionID, name string) (int64, error) {
+	err := tx.hold(session)
+	var next int64
+	if err == nil {
+		next, _, err = tx.nextSecret(session, name)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("next version of secret %q of %s: %w", name, session, err)
+	}
+	return next, nil
+}
+
+// nextSecret is NextSecret where the session is held, and says whether there is a version.
+func (tx *Tx) nextSecret(session perdure.SessionID, name string) (next int64, there bool, err error) {
+	last, err := one(tx, number, versionOfSecret, session, bytesOf(name))
+	there = err == nil
+	if missing(err) {
+		last, err = one(tx, number, versionOfSecret, session, bytesOf(""))
+	}
+	if missing(err) {
+		last, err = 0, nil
+	}
+	return last + 1, there, err
+}
+
 // follows reports whether a secret is the next version of its name. Limit: it is new, and there are too many others.
 func (tx *Tx) follows(s store.Secret) error {
 	if err := tx.holdExisting(s.Session); err != nil {
 		return err
 	}
-	last, err := one(tx, number, versionOfSecret, s.Session, bytesOf(s.Name))
-	if missing(err) {
+	next, there, err := tx.nextSecret(s.Session, s.Name)
+	if err == nil && !there {
 		var n int64
 		n, err = one(tx, number, countSecrets, s.Session)
 		if err == nil && n >= store.MaxKeys {
 			return fmt.Errorf("%w: the session has %d secrets; remove one first", perdure.Limit, n)
 		}
 	}
-	if err == nil && s.Version != last+1 {
-		err = fmt.Errorf("%w: version %d is there, and %d is to be written", perdure.Conflict, last, s.Version)
+	if err == nil && s.Version != next {
+		err = fmt.Errorf("%w: version %d is next, and %d is to be written", perdure.Conflict, next, s.Version)
 	}
 	return err
 }
@@ -117,15 +147,20 @@ func (tx *Tx) ResealSecret(s store.Secret, was string) (bool, error) {
 
 // RemoveSecret removes a secret.
 func (tx *Tx) RemoveSecret(session perdure.SessionID, name string) (bool, error) {
-	err := tx.hold(session)
-	var n int64
+	known, err := tx.Secret(session, name)
+	if missing(err) {
+		return false, nil
+	}
 	if err == nil {
-		n, err = tx.exec(removeSecret, session, bytesOf(name))
+		_, err = tx.exec(removeSecret, session, bytesOf(name))
+	}
+	if err == nil {
+		_, err = tx.exec(countRemoved, session, bytesOf(""), known.Version, bytesOf(""), micros(tx.Now()))
 	}
 	if err != nil {
 		return false, fmt.Errorf("remove secret %q of %s: %w", name, session, err)
 	}
-	return n > 0, nil
+	return true, nil
 }
 
 func scanSecret(r row) (store.Secret, error) {

@@ -64,6 +64,9 @@ func (tx *Tx) CreateSession(s store.Session) error {
 	if err := tx.hold(s.Parent); err != nil { // so that it is there as long as its child
 		return fmt.Errorf("create session %s: %w", s.ID, err)
 	}
+	if err := tx.lockUnmade(s.ID); err != nil {
+		return fmt.Errorf("create session %s: %w", s.ID, err)
+	}
 	n, err := tx.exec(insertSession, s.ID, bytesOf(s.Title), s.Status, s.Secret[:], micros(s.CreatedAt), micros(s.UpdatedAt),
 		s.Parent, cmp.Or(s.Root, s.ID), s.Forked)
 	if err == nil && n == 0 {

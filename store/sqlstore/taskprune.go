@@ -2,20 +2,26 @@ package sqlstore
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/store"
 )
 
-// The statements of retention. The words of listEarlierEnds and listOldTasks are those of a partial index.
+// prunePage is how many old tasks are chosen at once.
+const prunePage = 100
+
+// The statements of retention. The words of listEarlierEnds and chooseOldTasks are those of a partial index.
 const (
 	listEarlierEnds = `SELECT ` + taskColumns + ` FROM task WHERE ended_us = -1 AND ended_us <> 0`
 	noteEnd         = `UPDATE task SET ended_us = $2 WHERE id = $1`
-	listOldTasks    = `SELECT ` + taskColumns + ` FROM task WHERE ended_us < $1 AND ended_us <> 0
-		AND NOT EXISTS (SELECT 1 FROM delivery WHERE delivery.task_id = task.id AND NOT claimed)
-		AND NOT EXISTS (SELECT 1 FROM approval WHERE approval.task_id = task.id AND approval.task_id <> '' AND approval.state = 'open')
-		ORDER BY ended_us, position`
+	nothingHangs    = `NOT EXISTS (SELECT 1 FROM delivery WHERE delivery.task_id = task.id AND NOT claimed)
+		AND NOT EXISTS (SELECT 1 FROM approval WHERE approval.task_id = task.id AND approval.task_id <> '' AND approval.state = 'open')`
+	chooseOldTasks = `SELECT id, ended_us, position FROM task WHERE ended_us < $1 AND ended_us <> 0
+		AND (ended_us > $2 OR ended_us = $2 AND position > $3) AND ` + nothingHangs + ` ORDER BY ended_us, position LIMIT $4`
+	lockOldTask        = `SELECT id FROM task WHERE id = $1`
+	selectOldTask      = `SELECT ` + taskColumns + ` FROM task WHERE id = $1 AND ended_us <> 0 AND ` + nothingHangs
 	deleteTask         = `DELETE FROM task WHERE id = $1`
 	deleteTaskLog      = `DELETE FROM task_log WHERE task_id = $1`
 	deleteTaskMessages = `DELETE FROM task_message WHERE task_id = $1`
@@ -28,19 +34,7 @@ func (tx *Tx) PruneTasks(before time.Time, limit int) ([]perdure.Task, error) {
 	if err := tx.noteEarlierEnds(); err != nil {
 		return nil, fmt.Errorf("prune tasks: %w", err)
 	}
-	if !tx.alone() { // what hangs on a task may change until its row is locked: it is looked at again, below
-		if _, err := list(tx, scanTask, tx.locked(listOldTasks), micros(before)); err != nil {
-			return nil, fmt.Errorf("prune tasks: %w", err)
-		}
-	}
-	var old []perdure.Task
-	err := each(tx, func(r row) (bool, error) {
-		t, err := scanTask(r)
-		if err == nil && store.Prunable(t, before) {
-			old = append(old, t)
-		}
-		return limit <= 0 || len(old) < limit, err
-	}, tx.locked(listOldTasks), micros(before))
+	old, err := tx.oldTasks(before, limit)
 	if err != nil {
 		return nil, fmt.Errorf("prune tasks: %w", err)
 	}
@@ -52,6 +46,67 @@ func (tx *Tx) PruneTasks(before time.Time, limit int) ([]perdure.Task, error) {
 		}
 	}
 	return old, nil
+}
+
+// ending is where a task stands among those that ended.
+type ending struct {
+	id              perdure.TaskID
+	ended, position int64
+}
+
+func scanEnding(r row) (e ending, err error) {
+	err = r.Scan(&e.id, &e.ended, &e.position)
+	return e, err
+}
+
+// oldTasks returns up to limit tasks that may go, the oldest end first, locked. They are chosen by an index, without their
+// records and without locks.
+func (tx *Tx) oldTasks(before time.Time, limit int) (old []perdure.Task, err error) {
+	last := ending{ended: math.MinInt64}
+	for limit <= 0 || len(old) < limit {
+		page, err := list(tx, scanEnding, chooseOldTasks, micros(before), last.ended, last.position, prunePage)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range page {
+			t, may, err := tx.oldTask(e.id, before)
+			if err != nil {
+				return nil, err
+			}
+			if may {
+				old = append(old, t)
+			}
+			if len(old) == limit {
+				break
+			}
+		}
+		if len(page) < prunePage {
+			break
+		}
+		last = page[len(page)-1]
+	}
+	return old, nil
+}
+
+// oldTask looks at a chosen task again, under its lock: until then what hangs on it may have changed. One that somebody
+// holds may not go now.
+func (tx *Tx) oldTask(id perdure.TaskID, before time.Time) (t perdure.Task, may bool, err error) {
+	if !tx.alone() {
+		_, err = one(tx, name[perdure.TaskID], tx.locked(lockOldTask)+tx.dialect.SkipLocked, id)
+	}
+	if err == nil {
+		t, err = one(tx, scanTask, selectOldTask, id)
+	}
+	switch {
+	case missing(err):
+		return t, false, nil
+	case err != nil:
+		return t, false, err
+	}
+	if ended := endedMicros(t); ended == 0 { // written before such a task was left out, and met no more
+		_, err = tx.exec(noteEnd, id, ended)
+	}
+	return t, err == nil && store.Prunable(t, before), err
 }
 
 // noteEarlierEnds fills in when the tasks of earlier schemas ended. Once it has run, there are none.
@@ -68,9 +123,10 @@ func (tx *Tx) noteEarlierEnds() error {
 	return nil
 }
 
-// endedMicros is the ended_us of a record: 0 while it lives.
+// endedMicros is the ended_us of a record: 0 while it may not go, however old it is, so that who looks for what may go does
+// not meet it.
 func endedMicros(t perdure.Task) int64 {
-	if !t.State.Terminal() {
+	if !store.Prunable(t, t.FinishedAt.Add(time.Second)) {
 		return 0
 	}
 	return micros(t.FinishedAt)

@@ -3,8 +3,8 @@
 //
 // It may import the root, agent, store, and goose for the migrations. The one thing to know: a [Tx] runs inside a
 // transaction that an adapter began and will end; what the two databases do not share is a [Dialect].
-// Whatever came from outside is BYTEA and travels as []byte, a moment is a BIGINT of microseconds, and every
-// order is by BIGINT or BYTEA, so that no collation of a database decides it.
+// Whatever came from outside is BYTEA and travels as []byte, a moment is a BIGINT of microseconds. An order is by BIGINT, by
+// BYTEA, or by ids of one kind, which are a fixed word and lower-case hex digits: every collation has those in the same order.
 package sqlstore
 
 import (
@@ -222,14 +222,19 @@ func (tx *Tx) hold(id perdure.SessionID) error {
 	}
 	_, err := one(tx, number, tx.locked(holdSession), id)
 	if missing(err) {
-		err = tx.lock("session/"+string(id), false)
+		if err = tx.lockUnmade(id); err == nil {
+			_, err = one(tx, number, tx.locked(holdSession), id) // who had the name may have added the row
+		}
 	}
-	if err != nil {
+	if err != nil && !missing(err) {
 		return fmt.Errorf("hold session %s: %w", id, err)
 	}
 	tx.held(id)
 	return nil
 }
+
+// lockUnmade locks the name of a session that has no row: whoever makes it one takes turns with whoever does without.
+func (tx *Tx) lockUnmade(id perdure.SessionID) error { return tx.lock("session/"+string(id), false) }
 
 // held notes that a statement has locked a session's row.
 func (tx *Tx) held(id perdure.SessionID) {
@@ -289,8 +294,9 @@ func oneOrNone[T any](tx *Tx, scan func(row) (T, error), query string, args ...a
 	return one(tx, scan, tx.locked(query), args...)
 }
 
-// lockWorker locks the row of a worker. Its own work shares the lock, since each transaction of it asks for the lease; who
-// writes the row has it alone. A lock of the row would let those who share it keep out for ever the one who renews it.
+// lockWorker locks a worker. Its own work shares the lock, since each transaction of it asks for the lease, and so does the
+// beat, which only makes that longer. Who could end the lease has the lock alone. A lock of the row would not do: beats
+// would wait for all work that asks.
 func (tx *Tx) lockWorker(id perdure.WorkerID, shared bool) error {
 	return tx.lock("worker/"+string(id), shared)
 }

@@ -19,7 +19,8 @@ const (
 	listWorkers     = `SELECT ` + workerColumns + ` FROM worker ORDER BY id`
 	extendLease     = `UPDATE worker SET lease_us = $2 WHERE id = $1`
 	deleteWorker    = `DELETE FROM worker WHERE id = $1`
-	stampHeartbeats = `UPDATE task SET heartbeat_us = $2 WHERE worker_id = $1 AND ` + liveStates
+	buryWorker      = deleteWorker + ` AND lease_us <= $2`
+	stampHeartbeats = `UPDATE task SET heartbeat_us = $2 WHERE id IN (SELECT id FROM task WHERE worker_id = $1 AND ` + liveStates
 	listWorkerTasks = `SELECT ` + taskColumns + ` FROM task WHERE worker_id = $1 AND ` + liveStates + ` ORDER BY position`
 )
 
@@ -57,9 +58,11 @@ func (tx *Tx) PutWorker(w store.Worker) error {
 	return nil
 }
 
-// BeatWorker moves the lease and stamps the worker's live tasks, in three statements however many they are.
+// BeatWorker moves the lease and stamps the worker's live tasks, in three statements however many they are. It waits for
+// nobody but who buries the worker, or who writes the same row: neither for its own work, which may wait for long, nor for
+// tasks that somebody is writing, which the next beat stamps.
 func (tx *Tx) BeatWorker(id perdure.WorkerID, lease time.Duration) (store.Beat, error) {
-	if err := tx.lockWorker(id, false); err != nil {
+	if err := tx.lockWorker(id, true); err != nil {
 		return store.Beat{}, fmt.Errorf("beat of worker %s: %w", id, err)
 	}
 	now := tx.Now()
@@ -68,7 +71,7 @@ func (tx *Tx) BeatWorker(id perdure.WorkerID, lease time.Duration) (store.Beat, 
 		err = fmt.Errorf("%w: no such worker", perdure.Lost)
 	}
 	if err == nil {
-		_, err = tx.exec(stampHeartbeats, id, micros(now))
+		_, err = tx.exec(tx.locked(stampHeartbeats)+tx.dialect.SkipLocked+`)`, id, micros(now))
 	}
 	var beat store.Beat
 	if err == nil {
@@ -93,6 +96,18 @@ func (tx *Tx) RemoveWorker(id perdure.WorkerID) error {
 	}
 	if err != nil {
 		return fmt.Errorf("remove worker %s: %w", id, err)
+	}
+	return nil
+}
+
+// BuryWorker removes a worker that is dead. It is asked alone: no beat stands between the question and the removal.
+func (tx *Tx) BuryWorker(id perdure.WorkerID) error {
+	err := tx.lockWorker(id, false)
+	if err == nil {
+		_, err = tx.exec(buryWorker, id, micros(tx.Now()))
+	}
+	if err != nil {
+		return fmt.Errorf("bury worker %s: %w", id, err)
 	}
 	return nil
 }

@@ -30,6 +30,7 @@ type everything struct {
 	Images     []store.Image
 	Blob       bool
 	Secrets    []store.Secret
+	NextSecret int64
 	Resources  []store.Resource
 	Leases     []perdure.Lease
 }
@@ -186,6 +187,7 @@ func (w things) touch(tx store.Tx) error {
 		func() error { return tx.PutWorker(store.Worker{ID: w.freshWorker, Host: "fresh"}) },
 		func() error { _, err := tx.BeatWorker(w.worker, time.Minute); return err },
 		func() error { return tx.RemoveWorker(w.freshWorker) },
+		func() error { return tx.BuryWorker(w.freshWorker) },
 		func() error { return tx.BeginRequest(w.freshRequest) },
 		func() error { return tx.EndRequest(w.request.Scope, w.request.Key, answer("new")) },
 		func() error { _, err := tx.PruneRequests(w.request.At, 9); return err },
@@ -255,6 +257,7 @@ func (w things) look(r store.Reader) (found everything, err error) {
 		func() error { found.Values, err = r.Values(w.session); return err },
 		func() error { found.Images, found.Blob, err = w.lookAtImages(r); return err },
 		func() error { found.Secrets, err = r.Secrets(store.SecretFilter{}); return err },
+		func() error { found.NextSecret, err = r.NextSecret(w.session, "old gone"); return err },
 		func() error { return w.lookBeside(r, &found) },
 		func() error {
 			snapshot, err := r.Snapshot(w.session)

@@ -23,6 +23,7 @@ func secretLaws() []law {
 		{"removes_one_and_says_whether_it_was_there", removeSecret},
 		{"refuses_what_is_too_large", largeSecrets},
 		{"has_a_limit", secretLimit},
+		{"never_comes_as_a_version_that_was_removed", secretGoesOn},
 		{"stays_out_of_a_dump", secretsStay},
 		{"gives_out_copies", secretCopies},
 		{"survives_reopening", secretSurvives},
@@ -239,6 +240,49 @@ func removeSecret(s *subject) {
 	s.same("of another session", s.secret(other, "name").Version, int64(1))
 }
 
+// secretGoesOn removes secrets and writes them again: no version of a name comes twice, and what remembers that is no secret.
+func secretGoesOn(s *subject) {
+	session, other := s.session(), s.session()
+	next := func(of perdure.SessionID, name string) (version int64) {
+		s.read(func(r store.Reader) (err error) {
+			version, err = r.NextSecret(of, name)
+			return err
+		})
+		return version
+	}
+	remove := func(name string) {
+		s.write(func(tx store.Tx) error { _, err := tx.RemoveSecret(session, name); return err })
+	}
+	s.same("first", next(session, "name"), int64(1))
+	s.hush(session, "stays", 1, "k")
+	s.hush(session, "name", 1, "k")
+	old := s.hush(session, "name", 2, "k")
+	remove("name")
+	s.hush(session, "short", 3, "k")
+	remove("short")
+	remove("none")
+	remove("")
+
+	s.same("next after removals", []int64{next(session, "name"), next(session, "stays"), next(session, "new"), next(other, "name")}, []int64{4, 2, 4, 1})
+	for _, version := range []int64{1, 2, 3, 5} {
+		old.Version = version
+		s.refused(perdure.Conflict, func(tx store.Tx) error { return tx.PutSecret(old) })
+	}
+	s.unknown(func(r store.Reader) error { _, err := r.Secret(session, ""); return err })
+	s.same("of the session", s.secrets(store.SecretFilter{Session: session}), []string{"stays"})
+	s.same("not under another key", s.secrets(store.SecretFilter{Session: session, Other: "k2"}), []string{"stays"})
+	s.same("of all", s.secrets(store.SecretFilter{}), []string{"stays"})
+	s.same("of all, not under another key", s.secrets(store.SecretFilter{Other: "k2"}), []string{"stays"})
+	s.same("of all, bare", s.secrets(store.SecretFilter{Other: "k2", Bare: true}), []string{"stays"})
+
+	s.reopen()
+	s.same("next after reopening", next(session, "name"), int64(4))
+	s.same("version", s.hush(session, "name", 4, "k").Version, int64(4))
+	s.same("created", s.secret(session, "name").CreatedAt, s.secret(session, "name").UpdatedAt)
+	s.write(func(tx store.Tx) error { return tx.RemoveSession(session) })
+	s.same("of a session that is gone", next(session, "name"), int64(1))
+}
+
 func largeSecrets(s *subject) {
 	session := s.session()
 	for _, one := range []store.Secret{
@@ -273,6 +317,13 @@ func secretLimit(s *subject) {
 	s.refused(perdure.Limit, func(tx store.Tx) error { return put(tx, "one more", 1) })
 	s.write(func(tx store.Tx) error { return put(tx, "name 7", 2) })
 	s.same("secrets", len(s.secrets(store.SecretFilter{Session: session})), store.MaxKeys)
+	s.write(func(tx store.Tx) error {
+		if _, err := tx.RemoveSecret(session, "name 1"); err != nil {
+			return err
+		}
+		return put(tx, "one more", 2)
+	})
+	s.refused(perdure.Limit, func(tx store.Tx) error { return put(tx, "yet one more", 2) })
 }
 
 // secretsStay is SE3: what carries a session elsewhere takes no secret along.

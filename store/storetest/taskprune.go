@@ -17,6 +17,7 @@ func taskPruneLaws() []law {
 		{"leaves_what_lives_or_is_unknown", pruneLeavesStates},
 		{"leaves_what_has_to_come_home", pruneLeavesUndelivered},
 		{"leaves_what_has_an_open_approval", pruneLeavesOpenApprovals},
+		{"meets_what_may_go_behind_much_that_may_not", pruneBehindOthers},
 		{"forgets_an_end_that_came_with_an_update", pruneAfterUpdate},
 		{"forgets_what_belongs_to_the_task", pruneBelongings},
 		{"leaves_what_belongs_to_others", pruneLeavesOthers},
@@ -159,6 +160,33 @@ func pruneLeavesOpenApprovals(s *subject) {
 	open.State = perdure.ApprovalVoid
 	s.ask(open)
 	s.same("gone once it is closed", s.pruneTasks(moment(99), 0), []perdure.Task{t})
+}
+
+// More than any page of them: they keep nobody behind them.
+func pruneBehindOthers(s *subject) {
+	session := s.session()
+	var kept []perdure.Task
+	s.write(func(tx store.Tx) error {
+		for i := range 250 {
+			t := s.newTask(session)
+			t.State, t.FinishedAt, t.Delivery, t.Delivered = perdure.TaskFailed, moment(1), perdure.ToLoop, perdure.NotDelivered
+			if i%2 == 0 {
+				t.State = perdure.TaskUnknown
+			}
+			t, _, err := tx.CreateTask(t)
+			if err != nil {
+				return err
+			}
+			kept = append(kept, t)
+		}
+		return nil
+	})
+	behind := []perdure.Task{s.endedTask(session, 2), s.endedTask(session, 3)}
+
+	s.same("first", s.pruneTasks(moment(99), 1), behind[:1])
+	s.same("second", s.pruneTasks(moment(99), 1), behind[1:])
+	s.same("none", s.pruneTasks(moment(99), 1), []perdure.Task(nil))
+	s.same("left", s.records(), kept)
 }
 
 // The end is when the update made it, and a task that is run again has none until it ends anew.

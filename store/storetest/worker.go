@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -19,6 +20,7 @@ func workerLaws() []law {
 		{"beat_stamps_its_live_tasks_and_nothing_else", beatStamps},
 		{"beat_tells_what_is_canceled", beatCanceled},
 		{"remove_again_does_nothing", removeWorker},
+		{"buries_no_living_worker", buryWorker},
 		{"survives_reopening", workerSurvives},
 	}
 }
@@ -206,6 +208,22 @@ func removeWorker(s *subject) {
 	s.same("row of another", s.worker(other.ID), other)
 	s.write(func(tx store.Tx) error { return tx.PutWorker(one) })
 	s.same("row once it is back", s.worker(one.ID), one)
+}
+
+func buryWorker(s *subject) {
+	dead, other := s.hire(), s.hire()
+	s.beat(dead.ID, time.Hour)
+	alive := s.worker(dead.ID)
+
+	s.write(func(tx store.Tx) error { return tx.BuryWorker(dead.ID) })
+	s.same("row while the lease holds", s.worker(dead.ID), alive)
+
+	s.write(func(tx store.Tx) error { // to the microsecond: until then, and no longer
+		alive.LeaseUntil = tx.Now()
+		return errors.Join(tx.PutWorker(alive), tx.BuryWorker(dead.ID), tx.BuryWorker(dead.ID))
+	})
+	s.unknown(func(r store.Reader) error { _, err := r.Worker(dead.ID); return err })
+	s.same("row of another", s.worker(other.ID), other)
 }
 
 func workerSurvives(s *subject) {

@@ -2,7 +2,6 @@ package session_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -13,49 +12,19 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/perdure/perdure"
-	"github.com/perdure/perdure/internal/sessionport"
-	"github.com/perdure/perdure/store"
-	"github.com/perdure/perdure/store/memory"
 	"github.com/perdure/perdure/tool"
 	"github.com/perdure/perdure/tool/session"
 )
 
-// beside opens a session over a real store, and returns its ports.
-func beside(t *testing.T) tool.Ports {
-	t.Helper()
-	s := memory.New(memory.Config{})
-	id := perdure.SessionID("session_00000000000000000000000000000001")
-	err := s.InTx(t.Context(), func(tx store.Tx) error {
-		if err := tx.CreateSession(store.Session{ID: id, Status: perdure.SessionStarted}); err != nil {
-			return err
-		}
-		return tx.Append(id, []perdure.Event{{ID: "event_1", Actor: "user", Fact: perdure.SessionCreated{}}})
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return sessionport.New(sessionport.Config{Store: s})(id, tool.Call{ID: "call_1"})
-}
-
 // list calls list_resources.
 func list(t *testing.T, ports tool.Ports, args string) perdure.ToolResult {
 	t.Helper()
-	set := tool.NewRegistry(session.ListResources())
-	call := tool.Call{Session: "session_1", ID: "call_1", Tool: "list_resources", Args: []byte(args)}
-	answer, err := set.Execute(context.Background(), call, tool.Env{Call: call, Ports: ports})
-	if err != nil {
-		t.Fatal(err)
-	}
-	record, err := answer.Record(call.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return record
+	return execute(t, []tool.Tool{session.ListResources()}, tool.Call{Tool: "list_resources", Args: []byte(args)}, tool.Env{Ports: ports})
 }
 
 func TestListResources(t *testing.T) {
 	t.Parallel()
-	ports := beside(t)
+	ports := portsOf(t, false)(tool.Call{ID: "call_1"})
 	for i, status := range []tool.ResourceStatus{"", "", tool.ResourceFailed, tool.ResourceReleased} {
 		kind := []string{"sandbox", "browser"}[i%2]
 		_, err := ports.Resources.Register(t.Context(), tool.Resource{ID: fmt.Sprint("r", i), Kind: kind, Status: status, Metadata: []byte(`{"region":"eu"}`)})
@@ -104,7 +73,7 @@ func TestListResourcesWithoutARegistry(t *testing.T) {
 // TestListResourcesIsNotCut fills the registry with more than an answer holds.
 func TestListResourcesIsNotCut(t *testing.T) {
 	t.Parallel()
-	ports := beside(t)
+	ports := portsOf(t, false)(tool.Call{ID: "call_1"})
 	for i := range 12 {
 		metadata, err := json.Marshal(map[string]string{"note": strings.Repeat("x", 8<<10)})
 		if err != nil {

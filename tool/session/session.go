@@ -2,8 +2,8 @@
 // (SQ1), and what runs beside it (RS1). Each set comes with a capability of its own and is in no defaults (TL30).
 //
 // It may import the root and tool. The one thing to know: the tools keep nothing. What a session has is behind the ports of
-// tool.Env, which are bound to it (EN3); and the value of a secret goes in and does not come out again: the runtime takes it
-// out of the call before that is recorded, and masks it in whatever any tool of the session says (SE3, SE4).
+// tool.Env, which are bound to it (EN3). The value of a secret goes in, and comes out only where that was granted: the runtime
+// takes it out of the call before that is recorded, and masks it in whatever a tool of the session says (SE3, SE4).
 package session
 
 import (

@@ -20,16 +20,7 @@ import (
 // sqlCall calls one of the SQL tools over real databases, or over none.
 func sqlCall(t *testing.T, db tool.SQL, name, args string) perdure.ToolResult {
 	t.Helper()
-	call := tool.Call{Session: "session_1", ID: "call_1", Tool: name, Args: []byte(args)}
-	result, err := tool.NewRegistry(session.SQLTools()...).Execute(t.Context(), call, tool.Env{Call: call, Ports: tool.Ports{SQL: db}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	record, err := result.Record(call.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return record
+	return execute(t, session.SQLTools(), tool.Call{Tool: name, Args: []byte(args)}, tool.Env{Ports: tool.Ports{SQL: db}})
 }
 
 func TestSQLTools(t *testing.T) {

@@ -2,6 +2,7 @@ package session_test
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -11,68 +12,28 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/perdure/perdure"
-	"github.com/perdure/perdure/internal/secret"
-	"github.com/perdure/perdure/internal/sessionport"
-	"github.com/perdure/perdure/store"
-	"github.com/perdure/perdure/store/memory"
 	"github.com/perdure/perdure/tool"
 	"github.com/perdure/perdure/tool/session"
 )
 
-// storageOf opens a session over a real store and keyring; without keys there is no keyring.
-func storageOf(t *testing.T, keys bool) func(call tool.Call) tool.Ports {
-	t.Helper()
-	s := memory.New(memory.Config{})
-	id := perdure.SessionID("session_00000000000000000000000000000001")
-	err := s.InTx(t.Context(), func(tx store.Tx) error {
-		if err := tx.CreateSession(store.Session{ID: id, Status: perdure.SessionStarted}); err != nil {
-			return err
-		}
-		return tx.Append(id, []perdure.Event{{ID: "event_1", Actor: "user", Fact: perdure.SessionCreated{}}})
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg := sessionport.Config{Store: s}
-	if keys {
-		if cfg.Keys, err = secret.Create(filepath.Join(t.TempDir(), "keyring")); err != nil {
-			t.Fatal(err)
-		}
-	}
-	open := sessionport.New(cfg)
-	return func(call tool.Call) tool.Ports { return open(id, call) }
-}
-
-// use calls a tool of the set.
+// use checks and runs a call of a tool of the set.
 func use(t *testing.T, open func(tool.Call) tool.Ports, call tool.Call, dry bool) perdure.ToolResult {
 	t.Helper()
-	if call.ID == "" {
-		call.ID = "call_1"
-	}
-	call.Session = "session_00000000000000000000000000000001"
-	env := tool.Env{Call: call, DryRun: dry}
-	if open != nil {
-		env.Ports = open(call)
-	}
-	set := tool.NewRegistry(session.StorageTools()...)
-	if refused := set.Validate(call.Tool, call.Args); refused != nil {
+	call.ID = cmp.Or(call.ID, "call_1")
+	if refused := tool.NewRegistry(session.StorageTools()...).Validate(call.Tool, call.Args); refused != nil {
 		record, _ := refused.Record(call.ID)
 		return record
 	}
-	answer, err := set.Execute(t.Context(), call, env)
-	if err != nil {
-		t.Fatal(err)
+	env := tool.Env{DryRun: dry}
+	if open != nil {
+		env.Ports = open(call)
 	}
-	record, err := answer.Record(call.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return record
+	return execute(t, session.StorageTools(), call, env)
 }
 
 func TestValueStore(t *testing.T) {
 	t.Parallel()
-	open := storageOf(t, false)
+	open := portsOf(t, false)
 	for _, c := range []struct{ args, want string }{
 		{`{"operation":"list"}`, `{"keys":[]}`},
 		{`{"operation":"get","key":"k"}`, `{"key":"k","found":false}`},
@@ -99,7 +60,7 @@ func TestValueStore(t *testing.T) {
 // TestSecretStore wants no answer to have a value, unless reading it was granted.
 func TestSecretStore(t *testing.T) {
 	t.Parallel()
-	open := storageOf(t, true)
+	open := portsOf(t, true)
 	for _, c := range []struct{ args, want string }{
 		{`{"operation":"list"}`, `{"secrets":[]}`},
 		{`{"operation":"get","name":"n"}`, `Secret not found: n`},
@@ -126,7 +87,7 @@ func TestSecretStore(t *testing.T) {
 
 func TestSecretIsShownWhereItWasGranted(t *testing.T) {
 	t.Parallel()
-	open := storageOf(t, true)
+	open := portsOf(t, true)
 	use(t, open, tool.Call{Tool: "secret_store", Args: []byte(`{"operation":"set","name":"n","value":"correct horse"}`)}, false)
 	get := tool.Call{Tool: "secret_store", Args: []byte(`{"operation":"get","name":"n"}`)}
 
@@ -157,7 +118,7 @@ func TestSecretIsShownWhereItWasGranted(t *testing.T) {
 // TestSecretReconciles wants a call to be known by what it wrote, and no other.
 func TestSecretReconciles(t *testing.T) {
 	t.Parallel()
-	open := storageOf(t, true)
+	open := portsOf(t, true)
 	asked := session.SecretStore().(tool.Reconciler)
 	ask := func(call tool.Call) tool.Reconciled {
 		said, err := asked.Reconcile(t.Context(), call, tool.Env{Call: call, Ports: open(call)})
@@ -193,10 +154,10 @@ func TestStorageThatIsNotThere(t *testing.T) {
 	}{
 		{"kv_store", `{"operation":"list"}`, "Session storage store not available in this context.", nil, false},
 		{"secret_store", `{"operation":"list"}`, "Session storage store not available in this context.", nil, false},
-		{"secret_store", `{"operation":"set","name":"n","value":"v"}`, "this runtime has no keyring", storageOf(t, false), false},
-		{"kv_store", `{"operation":"set","key":"k","value":"v"}`, "[dry-run] Would set", storageOf(t, false), true},
-		{"kv_store", `{"operation":"delete","key":"k"}`, "[dry-run] Would delete", storageOf(t, false), true},
-		{"secret_store", `{"operation":"set","name":"n","value":"v"}`, "[dry-run] Would set", storageOf(t, true), true},
+		{"secret_store", `{"operation":"set","name":"n","value":"v"}`, "this runtime has no keyring", portsOf(t, false), false},
+		{"kv_store", `{"operation":"set","key":"k","value":"v"}`, "[dry-run] Would set", portsOf(t, false), true},
+		{"kv_store", `{"operation":"delete","key":"k"}`, "[dry-run] Would delete", portsOf(t, false), true},
+		{"secret_store", `{"operation":"set","name":"n","value":"v"}`, "[dry-run] Would set", portsOf(t, true), true},
 	} {
 		got := use(t, c.open, tool.Call{Tool: c.name, Args: []byte(c.args)}, c.dry)
 		if !strings.Contains(string(got.Result)+got.Error, c.want) {

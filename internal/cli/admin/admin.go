@@ -48,7 +48,7 @@ type Commands struct {
 	Verify  Verify  `cmd:"" help:"Read the data directory, or a backup, whole, and say what is wrong with it."`
 	GC      GC      `cmd:"" name:"gc" help:"Remove what belongs to no session any more."`
 
-	RotateKey RotateKey `cmd:"" help:"Seal the secrets of sessions under a new key. Nobody may hold the data directory."`
+	RotateKey RotateKey `cmd:"" help:"Seal all secrets under a new key. Nobody may hold the data directory."`
 }
 
 // form is how the commands print what they found.
@@ -86,6 +86,9 @@ func (c *Backup) Run(ctx context.Context, d Desk) error {
 		return err
 	}
 	d.Say("%s is in %s: %s, %d bytes", d.Safe(dir), d.Safe(c.To), files(len(m.Files)), m.SizeBytes())
+	for _, name := range m.Damaged {
+		d.Say("%s is damaged, and is in it as it is: that session has to make it anew, or take it from an older backup", d.Safe(name))
+	}
 	d.Say("not in it: running commands, folders of the host that sessions work in, and the token of a server")
 	if m.HasKey {
 		d.Say("the keyring is in it: keep it as you keep the secrets themselves")
@@ -209,7 +212,7 @@ func (c *RotateKey) Run(ctx context.Context, d Desk) error {
 	if err != nil {
 		return err
 	}
-	d.Say("%d secrets of sessions are sealed under the new key; the keys before it stay in the keyring, for what else is sealed under them, and for backups", sealed)
+	d.Say("%d secrets, keys of providers and tokens are sealed under the new key; the keys before it stay in the keyring, for backups", sealed)
 	return nil
 }
 

@@ -32,13 +32,14 @@ const (
 // place is the directory of one run, and what works in it.
 type place struct {
 	Storm
-	dir    string
-	short  string // a folder with a short name, for the socket
-	socket string // of the ledger
-	addr   string // of the server
-	token  string
-	log    *os.File
-	siege  *chaos.Siege
+	dir      string
+	short    string // a folder with a short name, for the socket
+	socket   string // of the ledger
+	addr     string // of the server
+	database string // URL of the server's; empty: it has a data directory only
+	token    string
+	log      *os.File
+	siege    *chaos.Siege
 }
 
 func (p *place) path(name string) string { return filepath.Join(p.dir, name) }
@@ -185,8 +186,8 @@ func (p *place) server() *exec.Cmd {
 // environ is the environment of what is started here, without what would lead it to another server.
 func (p *place) environ() []string {
 	env := slices.DeleteFunc(os.Environ(), func(pair string) bool { return strings.HasPrefix(pair, "PERDURE_") })
-	if p.Database != "" {
-		env = append(env, "PERDURE_DATABASE="+p.Database)
+	if p.database != "" {
+		env = append(env, "PERDURE_DATABASE="+p.database)
 	}
 	return append(env, chaos.LedgerVariable+"="+p.socket)
 }

@@ -29,7 +29,8 @@ type Storm struct {
 	Tools       []string // that are called instead of the mix; empty: the mix
 	EffectsFrom string   // a command of the shell that lists effects; empty: none
 	Command     []string // the server instead of this program's own; empty: that one
-	Database    string   // of Postgres, empty, for the server; empty: it keeps its sessions in a data directory
+	Store       string   // sqlite or postgres; empty: postgres with a Database, else sqlite
+	Database    string   // of Postgres, empty, for the server; with Store postgres and none one is made
 	Dir         string   // where it works; empty: a temporary folder
 	Keep, JSON  bool
 	Sabotage    string // for tests
@@ -41,6 +42,12 @@ type Storm struct {
 	// Addr finds an address that nobody listens on.
 	Addr func() (string, error)
 }
+
+// The stores of a server.
+const (
+	sqlite   = "sqlite"
+	postgres = "postgres"
+)
 
 // errBroken is the verdict that something broke.
 var errBroken = errors.New("chaos found a broken promise")
@@ -60,6 +67,9 @@ func (s Storm) Fault() (what, todo string) {
 			return "the fault disk is not possible here: " + reason, "leave it out of --faults"
 		}
 	}
+	if s.Store == sqlite && s.Database != "" {
+		return "--store sqlite and --database exclude one another", "leave one of them out"
+	}
 	if s.Agent != "" && len(s.Tools) > 0 {
 		return "--agent and --tools exclude one another", "the script of an agent says itself which tools it calls"
 	}
@@ -73,7 +83,12 @@ func (s Storm) Run(ctx context.Context) error {
 		return fmt.Errorf("chaos: %w", err)
 	}
 	fmt.Fprintf(s.Talk, "data in %s, seed %d\n", p.dir, s.Seed)
+	end, err := p.openDatabase(ctx)
+	if err != nil {
+		return fmt.Errorf("chaos: %w", err)
+	}
 	report, err := p.run(ctx)
+	end()
 	if err != nil {
 		return fmt.Errorf("chaos: %w; run it again with %s; its data and the server's words (server.log) are kept in %s", err, s.again(), p.dir)
 	}
@@ -90,15 +105,21 @@ func (s Storm) Run(ctx context.Context) error {
 	return os.RemoveAll(p.dir)
 }
 
-// again is the command that does the same once more.
+// again is the command that does the same once more. The database's URL may hold a password, so it is not repeated.
 func (s Storm) again() string {
 	line := fmt.Sprintf("perdure chaos --kills %d --sessions %d --seed %d --faults %s", s.Kills, s.Sessions, s.Seed, strings.Join(s.Faults, ","))
 	for _, flag := range []struct{ name, value string }{
-		{"--database", s.Database}, {"--agent", s.Agent}, {"--tools", strings.Join(s.Tools, ",")}, {"--effects-from", s.EffectsFrom}, {"--sabotage", s.Sabotage},
+		{"--agent", s.Agent}, {"--tools", strings.Join(s.Tools, ",")}, {"--effects-from", s.EffectsFrom}, {"--sabotage", s.Sabotage},
 	} {
 		if flag.value != "" {
 			line += " " + flag.name + " " + quote(flag.value)
 		}
+	}
+	switch {
+	case s.Database != "":
+		line += " --database URL"
+	case s.Store != "":
+		line += " --store " + s.Store
 	}
 	if len(s.Command) > 0 {
 		line += " --"

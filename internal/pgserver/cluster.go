@@ -1,4 +1,9 @@
-package pgtest
+// Package pgserver runs a PostgreSQL server of our own, with the programs that the system has: for tests, measurements and
+// perdure chaos, never for anybody's sessions.
+//
+// It may import the standard library. The one thing to know: the server listens on a socket in a folder of its own, and dies
+// with the process that started it, also with one that is killed.
+package pgserver
 
 import (
 	"context"
@@ -13,6 +18,9 @@ import (
 	"sync"
 	"time"
 )
+
+// socketPath is how many bytes the path of a socket may have.
+const socketPath = 107
 
 // startLimit bounds how long a server may take to answer, recovery included.
 const startLimit = time.Minute
@@ -57,7 +65,7 @@ func NewCluster(cfg Config) (_ *Cluster, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("find a user for the server: %w", err)
 	}
-	folder, err := os.MkdirTemp("/tmp", "pg") // not os.TempDir: the path of a socket holds 107 bytes
+	folder, err := os.MkdirTemp("", "pg") // not the folder of a test, whose path is long
 	if err != nil {
 		return nil, err
 	}
@@ -66,10 +74,8 @@ func NewCluster(cfg Config) (_ *Cluster, err error) {
 			err = errors.Join(err, os.RemoveAll(folder))
 		}
 	}()
-	if who != nil {
-		if err := os.Chown(folder, int(who.uid), int(who.gid)); err != nil {
-			return nil, err
-		}
+	if err := who.take(folder); err != nil {
+		return nil, err
 	}
 	cmd := exec.Command(initdb, "-D", filepath.Join(folder, "data"), "-U", "postgres", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C")
 	cmd.Dir = folder
@@ -162,7 +168,9 @@ func (c *Cluster) URL(database string) string {
 }
 
 // Socket is the file on which the server listens.
-func (c *Cluster) Socket() string { return filepath.Join(c.folder, ".s.PGSQL.5432") }
+func (c *Cluster) Socket() string { return socketIn(c.folder) }
+
+func socketIn(folder string) string { return filepath.Join(folder, ".s.PGSQL.5432") }
 
 // Database makes a database and returns its URL. fill makes what is in it: it is asked once, and the others are copies.
 // nil makes an empty one.

@@ -1,7 +1,8 @@
-package pgtest
+package pgserver
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"os/user"
@@ -62,6 +63,26 @@ func findOwner() (*owner, error) {
 		return &owner{uint32(uid), uint32(gid)}, nil
 	}
 	return nil, errors.Join(errs...)
+}
+
+// take gives a folder to the owner, for a server in it. It fails where none can be.
+func (o *owner) take(folder string) error {
+	if n := len(socketIn(folder)); n > socketPath {
+		return fmt.Errorf("the path of the server's socket in %s would have %d bytes, and %d is the most: set TMPDIR to a folder with a shorter path", folder, n, socketPath)
+	}
+	if o == nil {
+		return nil
+	}
+	if err := os.Chown(folder, int(o.uid), int(o.gid)); err != nil {
+		return err
+	}
+	look := exec.Command("/bin/sh", "-c", `cd "$1"`, "look", folder)
+	look.Dir = "/"
+	o.own(look)
+	if out, err := look.CombinedOutput(); err != nil {
+		return fmt.Errorf("the server's user cannot reach %s: set TMPDIR to a folder that everybody may enter: %w: %s", folder, err, out)
+	}
+	return nil
 }
 
 // own gives a command to the owner, in a group of its own: a Ctrl-C is for the tests.

@@ -1,0 +1,41 @@
+package main
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/cli"
+	"github.com/perdure/perdure/internal/pgtest"
+	"github.com/perdure/perdure/store"
+)
+
+// TestReadingWritesNothing opens an empty database as a command does that only reads: it stays empty until another is opened
+// for writing, and can be read then.
+func TestReadingWritesNothing(t *testing.T) {
+	t.Parallel()
+	reading := cli.Opening{Access: cli.Reading, Dir: t.TempDir(), Database: pgtest.Database(t, nil)}
+	for range 2 { // the second would find what the first had made
+		if _, err := openDatabase(t.Context(), reading); !errors.Is(err, perdure.NotFound) {
+			t.Fatalf("got %v, want not found", err)
+		}
+	}
+	writing := reading
+	writing.Access = cli.Writing
+	made, err := openDatabase(t.Context(), writing)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := made.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	st, err := openDatabase(t.Context(), reading)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = st.View(t.Context(), func(r store.Reader) error { _, err := r.Workers(); return err })
+	if err := errors.Join(err, st.Close()); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/backup"
+	"github.com/perdure/perdure/internal/secret"
+	"github.com/perdure/perdure/internal/sessionport"
+	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/store/sqlite"
+)
+
+// TestRotateKey wants all that is sealed in a data directory to come under the new key: secrets, keys and tokens.
+func TestRotateKey(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	keys, err := secret.Create(filepath.Join(dir, backup.KeyringFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const id perdure.ProviderID = "provider_00000000000000000000000000000001"
+	seal := sessionport.Config{Keys: keys}
+	key, err := seal.SealKey(id, "key")
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, err := seal.SealToken("user", "github", "token")
+	if err != nil {
+		t.Fatal(err)
+	}
+	hidden := store.Secret{Session: "session_00000000000000000000000000000001", Name: "name", Version: 1}
+	if hidden.Sealed, err = keys.Seal(secret.Place{Session: hidden.Session, Name: hidden.Name, Version: 1}, []byte("value")); err != nil {
+		t.Fatal(err)
+	}
+	if hidden.KeyID, err = keys.Current(); err != nil {
+		t.Fatal(err)
+	}
+	st, err := sqlite.Open(t.Context(), sqlite.Config{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = st.InTx(t.Context(), func(tx store.Tx) error {
+		if err := tx.CreateSession(store.Session{ID: hidden.Session, Status: perdure.SessionStarted}); err != nil {
+			return err
+		}
+		if _, err := tx.PutProvider(store.Provider{ID: id, Kind: "openai", Sealed: key}); err != nil {
+			return err
+		}
+		if _, err := tx.PutConnection(store.Connection{User: "user", Provider: "github", Sealed: token}); err != nil {
+			return err
+		}
+		return tx.PutSecret(hidden)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := st.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	n, err := rotateKey(t.Context(), dir)
+
+	if n != 3 || err != nil {
+		t.Errorf("got %d, %v, want 3", n, err)
+	}
+	if st, err = sqlite.Open(t.Context(), sqlite.Config{Dir: dir}); err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	used, err := sessionport.KeysInUse(t.Context(), sessionport.Config{Store: st})
+	if current, failed := keys.Current(); err != nil || failed != nil || !slices.Equal(used, []string{current}) {
+		t.Errorf("in use are %v, %v, %v, want %s", used, err, failed, current)
+	}
+}

@@ -1,0 +1,118 @@
+package local_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine/local"
+	"github.com/perdure/perdure/internal/effect"
+	"github.com/perdure/perdure/tool/subagent"
+)
+
+// names returns what the model was told of in a request.
+func (h *heard) names(request int) (names []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, t := range h.requests[request].Tools {
+		names = append(names, t.Name)
+	}
+	return names
+}
+
+// TestOfferedToolsAreChosen: what the host only offers is told and run where the session chose its capability or named it
+// (TL30, TL32).
+func TestOfferedToolsAreChosen(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name  string
+		agent perdure.Agent
+		told  []string
+		runs  bool
+	}{
+		{"nothing chosen", perdure.Agent{}, []string{"reach", "unwanted"}, false},
+		{"a capability", perdure.Agent{Capabilities: []string{"maths"}}, []string{"reach", "unwanted", "sum"}, false},
+		{"by name", perdure.Agent{Tools: []string{"danger"}}, []string{"danger"}, true},
+		{"both", perdure.Agent{Tools: []string{"danger"}, Capabilities: []string{"maths"}}, []string{"danger", "sum"}, true},
+		{"none at all", perdure.Agent{Tools: []string{}}, nil, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			h := furnish(t, "steps:\n  - calls: [{name: danger}]\n  - text: '{{last}}'\n", func(cfg *local.Config) { cfg.Tools.Offer(plainTool("danger")) })
+			id := effect.NewID[perdure.SessionID]()
+			for range 2 { // the same order is the same session (N5)
+				if _, err := h.NewSessionAs(t.Context(), id, test.agent); err != nil {
+					t.Fatal(err)
+				}
+			}
+
+			var last string
+			for _, e := range h.say(t, id) {
+				if done, ok := e.Fact.(perdure.ToolCompleted); ok {
+					last = done.Result.Error
+				}
+			}
+
+			differ(t, "told", h.asked.names(0), test.told)
+			if (last == "") != test.runs {
+				t.Errorf("danger answered %q", last)
+			}
+		})
+	}
+	t.Run("what is refused", func(t *testing.T) {
+		t.Parallel()
+		h := furnish(t, "steps: [{text: done}]", nil)
+		id := effect.NewID[perdure.SessionID]()
+		if _, err := h.NewSessionAs(t.Context(), id, perdure.Agent{Capabilities: []string{"maths"}}); err != nil {
+			t.Fatal(err)
+		}
+
+		_, other := h.NewSessionAs(t.Context(), id, perdure.Agent{})
+		_, unknown := h.NewSession(t.Context(), perdure.Agent{Capabilities: []string{"physics"}})
+
+		if !errors.Is(other, perdure.Conflict) || !errors.Is(unknown, perdure.NotFound) {
+			t.Errorf("another agent: %v, an unknown capability: %v", other, unknown)
+		}
+	})
+}
+
+// TestChildHasNoMoreThanDefaults: a subagent that the host names with a tool that must be chosen does not have it where its
+// parent did not choose it (SA6, TL30).
+func TestChildHasNoMoreThanDefaults(t *testing.T) {
+	t.Parallel()
+	script := `
+rules:
+  - when: {user_contains: piece}
+    text: done
+  - when: {user_contains: go, not_called: spawn_subagent}
+    calls: [{name: spawn_subagent, args: {name: bold, agent: bold, task: a piece}}]
+steps: [{text: done, repeat: true}]
+`
+	for _, test := range []struct {
+		name   string
+		parent perdure.Agent
+		child  []string
+	}{
+		{"not chosen", perdure.Agent{}, []string{"reach"}},
+		{"chosen", perdure.Agent{Tools: []string{"spawn_subagent", "danger"}}, []string{"danger"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			h := furnish(t, script, func(cfg *local.Config) {
+				cfg.Tools.Offer(plainTool("danger"))
+				for _, t := range subagent.Tools() {
+					cfg.Tools.Register(t)
+				}
+				cfg.Agents = map[string]perdure.Agent{"bold": {Tools: []string{"danger", "reach"}}}
+			})
+			s, err := h.NewSession(t.Context(), test.parent)
+			if err != nil {
+				t.Fatal(err)
+			}
+
+			h.say(t, s.ID)
+
+			differ(t, "the child was told", h.asked.names(1), test.child)
+		})
+	}
+}
