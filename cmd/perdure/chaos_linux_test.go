@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -68,6 +69,20 @@ func TestR01RandomKillPostgres(t *testing.T) {
 		t.Errorf("exit code %d: %+v\n%s", code, r.Violations, talk)
 	}
 	if r.Tasks == 0 || r.Effects == 0 || r.Settled == 0 || r.Recoveries == 0 {
+		t.Errorf("nothing was at stake: %+v", r)
+	}
+}
+
+// TestR12RivalPostgres pauses a server beyond its lease, again and again, while another one over the same database takes over what
+// it had; then it goes on. RIVAL_PAUSES says how often.
+func TestR12RivalPostgres(t *testing.T) {
+	t.Parallel()
+	r, code, talk := chaosRun(t, "--kills", strconv.Itoa(counted(t, "RIVAL_PAUSES", 5)), "--sessions", "4", "--seed", "3", "--faults", "stop", "--store", "postgres", "--rival")
+
+	if code != 0 || !r.OK {
+		t.Errorf("exit code %d: %+v\n%s", code, r.Violations, talk)
+	}
+	if r.Stops == 0 || r.Effects == 0 || r.Settled == 0 {
 		t.Errorf("nothing was at stake: %+v", r)
 	}
 }

@@ -31,6 +31,7 @@ const (
 	chaosBeat  = 250 * time.Millisecond
 	chaosLease = time.Second
 	chaosDrain = 2 * time.Second
+	chaosScan  = 500 * time.Millisecond // for what another one lost
 )
 
 // chaosOutage is how long the driver of chaos waits for a server that is away.
@@ -98,7 +99,7 @@ func (c chaosChild) run(ctx context.Context) (err error) {
 	}
 	cfg := local.Config{
 		Store: st, Shared: c.Database != "", Model: newModels(opening), Tools: tools, Files: spaces.files, Log: c.Log, DeferAbove: -1,
-		MaxExecutions: -1, NoProgress: -1, Beat: chaosBeat, Lease: chaosLease, Drain: chaosDrain,
+		MaxExecutions: -1, NoProgress: -1, Beat: chaosBeat, Lease: chaosLease, OrphanScan: chaosScan, Drain: chaosDrain,
 	}
 	eng, err := local.Open(ctx, cfg)
 	if err != nil {

@@ -59,15 +59,18 @@ rules:
     calls: [{name: echo, args: {text: a}}]
 steps: [{text: x}, {text: done, repeat: true}]
 `})
-	s.say("the engine's own start is over when this is answered")
-	s.rest()
-	before := s.Commits()
+	least := 0
+	for turn := range 5 { // what the engine does of itself now and then may fall into one, but not into all
+		before := s.Commits()
+		s.say(fmt.Sprint("hi ", turn))
+		s.rest()
+		if got := s.Commits() - before; turn == 0 || got < least {
+			least = got
+		}
+	}
 
-	s.say("hi")
-	s.rest()
-
-	if got := s.Commits() - before; got != 5 {
-		t.Errorf("got %d commits, want 5; journal:\n%s", got, s.story())
+	if least != 5 {
+		t.Errorf("got %d commits, want 5; journal:\n%s", least, s.story())
 	}
 }
 

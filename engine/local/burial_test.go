@@ -12,6 +12,7 @@ import (
 	"github.com/perdure/perdure/engine/local"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/memory"
+	"github.com/perdure/perdure/tool"
 )
 
 // laggard is a store in which a worker's lease has passed whenever somebody looks, and holds again whenever somebody writes:
@@ -87,6 +88,48 @@ func TestTheLivingAreNotBuried(t *testing.T) {
 		}
 		if late.looks.Load() < 2 {
 			t.Errorf("looked for the dead %d times, want some", late.looks.Load())
+		}
+	})
+}
+
+// mute is a store that answers the first so many calls, and then nobody.
+type mute struct {
+	store.Store
+	left atomic.Int64
+}
+
+func (h *mute) View(ctx context.Context, fn func(store.Reader) error) error {
+	if h.left.Add(-1) < 0 {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return h.Store.View(ctx, fn)
+}
+
+func (h *mute) InTx(ctx context.Context, fn func(store.Tx) error) error {
+	if h.left.Add(-1) < 0 {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return h.Store.InTx(ctx, fn)
+}
+
+// TestLostWhileItStarts: a worker whose lease passes before it has taken up what there is says that it is lost, and not that
+// somebody stopped it (LG20).
+func TestLostWhileItStarts(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for answers := range int64(8) {
+			st := &mute{Store: memory.New(memory.Config{})}
+			st.left.Store(1 + answers) // the worker is there
+			eng, err := local.Open(t.Context(), local.Config{Store: st, Model: obedient{}, Tools: tool.NewRegistry(), Shared: true, Lease: 3 * time.Second, Beat: time.Second})
+			if err != nil {
+				t.Fatal(err)
+			}
+
+			if err := eng.Run(t.Context()); !errors.Is(err, perdure.Lost) {
+				t.Errorf("after %d answers it ended with %v, want lost", answers, err)
+			}
 		}
 	})
 }

@@ -231,7 +231,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	if err == nil {
 		err = e.turn(work)
 	}
-	if cause := context.Cause(work); store.Broken(cause) { // what ended the work, and not its echo
+	if cause := context.Cause(work); store.Broken(cause) || errors.Is(cause, perdure.Lost) { // what ended the work, and not its echo
 		err = cause
 	}
 	return unlessEnded(ctx, err)

@@ -43,6 +43,9 @@ type Record struct {
 
 	// Live says that the run goes on: what has not come yet is not missing, and nobody is stuck.
 	Live bool
+	// Zombies says that workers were paused while others took over their work. What such a one had begun outside may happen after
+	// another has settled the call or ended the task: no lease holds that back, only the other side's own fence.
+	Zombies bool
 	// CancelBound is how long a task may live on once its cancel was acknowledged; 0: nobody looks at the clock.
 	CancelBound time.Duration
 }

@@ -48,6 +48,7 @@ func TestStepsCanFail(t *testing.T) {
 		{"two calls with one key", Record{Ledger: []Line{{Effect: "a", Call: "a", Key: "k"}, {Effect: "b", Call: "b", Key: "k"}}}, "I3"},
 		{"a row that the journal does not have", Record{Journals: []Journal{turn}, Rows: []Rows{{Session: turn.Session, LastSeq: int64(len(turn.Events)) + 1}}}, "I6"},
 		{"a call that runs in the ledger for ever", Record{Rows: []Rows{{Calls: []perdure.Call{{State: perdure.CallRunning}}}}}, "I4"},
+		{"an effect of a paused worker after the result", Record{Zombies: true, Journals: []Journal{turn}, Ledger: []Line{{Effect: "x", Session: turn.Session, Call: string(done.Call), At: later}}}, ""},
 		{"an effect after the result", Record{Journals: []Journal{turn}, Ledger: []Line{{Effect: "x", Session: turn.Session, Call: string(done.Call), At: later}}}, "I8"},
 		{"an effect before the result", Record{Journals: []Journal{turn}, Ledger: []Line{{Effect: "x", Session: turn.Session, Call: string(done.Call), At: done.At}}}, ""},
 		{"a step of the model that is left out", Record{Live: true, Journals: []Journal{with(turn, perdure.TurnStarted{TurnID: "turn"}, perdure.ReasonStarted{Iteration: 2, Attempt: 1})}}, "I8"},

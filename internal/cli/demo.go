@@ -53,6 +53,7 @@ type chaosCommand struct {
 	Seed        int64    `help:"From which the words, the faults and their moments come." default:"1"`
 	Sessions    int      `help:"How many sessions are in work at once." default:"20"`
 	Store       string   `help:"Where the server keeps its sessions: sqlite, in its data directory, or postgres: the database of --database, else a server that is started for it with the programs of this system." placeholder:"STORE" enum:"sqlite,postgres," default:""`
+	Rival       bool     `help:"A second server works on the same database, undisturbed, and takes over what the first one lost. Needs Postgres."`
 	Faults      []string `help:"What is done to the server: kill, stop, term, disk." placeholder:"FAULT" default:"kill,stop,term"`
 	Agent       string   `help:"A script that answers instead of the built-in one. It is sent: order NUMBER." placeholder:"FILE" type:"path"`
 	Tools       []string `help:"Call these tools only." placeholder:"TOOL"`
@@ -69,7 +70,7 @@ func (c *chaosCommand) Run(ctx context.Context, a *app) error {
 	s := a.Chaos
 	s.Kills, s.Seed, s.Sessions, s.Agent, s.Tools, s.Faults = c.Kills, c.Seed, c.Sessions, c.Agent, c.Tools, c.Faults
 	s.EffectsFrom, s.Dir, s.Keep, s.JSON, s.Sabotage = c.EffectsFrom, c.Dir, c.Keep, c.Output == "json", c.Sabotage
-	s.Command, s.Store, s.Database = c.Command, c.Store, a.flags.Database
+	s.Command, s.Store, s.Database, s.Rival = c.Command, c.Store, a.flags.Database, c.Rival
 	s.Out, s.Talk = a.out, a.Stderr
 	if what, todo := s.Fault(); what != "" {
 		return misuse(what, todo)

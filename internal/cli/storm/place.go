@@ -109,6 +109,11 @@ func (p *place) disturb(ctx context.Context, far engine.Engine, witness *chaos.W
 	if err != nil {
 		return err
 	}
+	rival, err := p.startRival(ctx)
+	if err != nil {
+		return err
+	}
+	defer rival.Abandon()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	driver := chaos.Driver{
@@ -132,9 +137,31 @@ func (p *place) disturb(ctx context.Context, far engine.Engine, witness *chaos.W
 	}
 	close(enough)
 	if told := <-spoken; err == nil {
-		return told
+		err = told
+	} // else what the sessions say is its echo
+	if err == nil && p.Rival {
+		err = rival.End(ctx)
 	}
-	return err // what the sessions say is its echo
+	return err
+}
+
+// startRival starts the second server of the database, where there is to be one. Nothing disturbs it.
+func (p *place) startRival(ctx context.Context) (*chaos.Siege, error) {
+	rival := p.newSiege()
+	if !p.Rival {
+		return rival, nil
+	}
+	addr, err := p.Addr()
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Mkdir(p.path("rival"), 0o700); err != nil {
+		return nil, fmt.Errorf("make a folder: %w", err)
+	}
+	rival.Kills = 0
+	rival.Command = func() *exec.Cmd { return p.serverAt(addr, "rival") }
+	rival.Ready = func(ctx context.Context) error { return p.readyAt(ctx, addr) }
+	return rival, rival.Run(ctx)
 }
 
 // mix starts the server once, undisturbed, to see what it can do, and writes the agent's script.
@@ -168,13 +195,16 @@ func (p *place) mix(ctx context.Context) (chaos.Mix, error) {
 }
 
 // server makes one start of the server.
-func (p *place) server() *exec.Cmd {
+func (p *place) server() *exec.Cmd { return p.serverAt(p.addr, "data") }
+
+// serverAt makes one start of a server with an address and a data directory.
+func (p *place) serverAt(addr, data string) *exec.Cmd {
 	argv := p.Command
 	if len(argv) == 0 {
 		argv = []string{p.Program, "chaos-part", "serve", "--sabotage", p.Sabotage}
 	}
 	cmd := exec.Command(argv[0], argv[1:]...)
-	cmd.Env = append(p.environ(), "PERDURE_LISTEN="+p.addr, "PERDURE_ADDR="+p.addr, "PERDURE_TOKEN="+p.token, "PERDURE_DATA="+p.path("data"))
+	cmd.Env = append(p.environ(), "PERDURE_LISTEN="+addr, "PERDURE_ADDR="+addr, "PERDURE_TOKEN="+p.token, "PERDURE_DATA="+p.path(data))
 	cmd.Stdout, cmd.Stderr = p.log, p.log
 	cmd.SysProcAttr = chaos.Apart()
 	if _, err := cmd.StdinPipe(); err != nil { // open as long as this process lives: the server ends with it
@@ -193,10 +223,12 @@ func (p *place) environ() []string {
 }
 
 // ready asks the server anything.
-func (p *place) ready(ctx context.Context) error {
+func (p *place) ready(ctx context.Context) error { return p.readyAt(ctx, p.addr) }
+
+func (p *place) readyAt(ctx context.Context, addr string) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
-	eng, err := p.Dial(p.addr, p.token, true)
+	eng, err := p.Dial(addr, p.token, true)
 	if err == nil {
 		_, err = eng.Sessions(ctx, 1)
 	}

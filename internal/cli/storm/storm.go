@@ -31,6 +31,7 @@ type Storm struct {
 	Command     []string // the server instead of this program's own; empty: that one
 	Store       string   // sqlite or postgres; empty: postgres with a Database, else sqlite
 	Database    string   // of Postgres, empty, for the server; with Store postgres and none one is made
+	Rival       bool     // a second server works on the same database, undisturbed; this program's own only
 	Dir         string   // where it works; empty: a temporary folder
 	Keep, JSON  bool
 	Sabotage    string // for tests
@@ -69,6 +70,9 @@ func (s Storm) Fault() (what, todo string) {
 	}
 	if s.Store == sqlite && s.Database != "" {
 		return "--store sqlite and --database exclude one another", "leave one of them out"
+	}
+	if s.Rival && (s.Store != postgres && s.Database == "" || len(s.Command) > 0) {
+		return "--rival is for this program's own server over Postgres", "give --store postgres, and no command"
 	}
 	if s.Agent != "" && len(s.Tools) > 0 {
 		return "--agent and --tools exclude one another", "the script of an agent says itself which tools it calls"
@@ -120,6 +124,9 @@ func (s Storm) again() string {
 		line += " --database URL"
 	case s.Store != "":
 		line += " --store " + s.Store
+	}
+	if s.Rival {
+		line += " --rival"
 	}
 	if len(s.Command) > 0 {
 		line += " --"

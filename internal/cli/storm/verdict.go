@@ -36,7 +36,7 @@ func (p *place) judge(ctx context.Context, far engine.Engine, witness *chaos.Wit
 		run.Found = append(run.Found, chaos.Violation{Invariant: "R3", Text: err.Error()})
 	}
 	p.siege.Done[chaos.Term]++
-	report := chaos.Judge(chaos.Record{Journals: after.Journals, Rows: after.Rows, Ledger: ledger, Told: witness.Told()}, run)
+	report := chaos.Judge(chaos.Record{Journals: after.Journals, Rows: after.Rows, Ledger: ledger, Told: witness.Told(), Zombies: p.Rival}, run)
 	p.figures(&report, after)
 	report.Recoveries, report.Answers = len(run.Recoveries), witness.Answers()
 	return report, nil
