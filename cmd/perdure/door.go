@@ -117,6 +117,9 @@ func (d *door) renewing(run func(context.Context) error, another func(context.Co
 			}
 			err = run(ctx)
 		}
+		if ctx.Err() != nil && errors.Is(err, perdure.Lost) { // it was to end, and what it had is taken up elsewhere
+			return nil
+		}
 		return err
 	}
 }
