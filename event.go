@@ -236,6 +236,8 @@ func decodeLater(t EventType, data json.RawMessage) (Fact, error) {
 		return decodeAs[ApprovalRequested](data)
 	case "approval.resolved":
 		return decodeAs[ApprovalResolved](data)
+	case "file.written":
+		return decodeAs[FileWritten](data)
 	case "audit.recorded":
 		return decodeAs[AuditRecorded](data)
 	case "resource.updated":

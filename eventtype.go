@@ -150,5 +150,8 @@ func (LeaseExpired) EventType() EventType { return "lease.expired" }
 // EventType is lease.cleanup_failed.
 func (LeaseCleanupFailed) EventType() EventType { return "lease.cleanup_failed" }
 
+// EventType is file.written.
+func (FileWritten) EventType() EventType { return "file.written" }
+
 // EventType is audit.recorded.
 func (AuditRecorded) EventType() EventType { return "audit.recorded" }
