@@ -35,7 +35,7 @@ cover: ## coverage by package, and as a page: coverage.html
 	go test -coverprofile=coverage.out ./...
 	go tool cover -html=coverage.out -o coverage.html
 
-bench: ## measures Perdure beside plain SQLite: a table, and bench.json; docs/how-to/read-the-figures.md explains it
+bench: ## measures Perdure beside plain SQLite, and beside plain Postgres where its server is: a table, and bench.json; docs/how-to/read-the-figures.md explains it
 	CGO_ENABLED=0 go run ./bench
 
 load: ## 200 clients on one server, of which 20 never read: what the others notice, who is cut, what the server takes

@@ -47,7 +47,7 @@ func TestQuickRun(t *testing.T) {
 	report := decoded(t, path)
 	want := documented(t)
 	for name, why := range report.NotMeasured {
-		if runtime.GOOS != "linux" && name == "spawn_supervised" {
+		if runtime.GOOS != "linux" && strings.TrimSuffix(name, onPostgres) == "spawn_supervised" {
 			delete(want, name) // commands outlive their runtime on Linux only
 			continue
 		}
@@ -64,7 +64,7 @@ func TestQuickRun(t *testing.T) {
 		if figure["n"] < 1 {
 			t.Errorf("%s has n %v", name, figure["n"])
 		}
-		if !strings.Contains(table.String(), name+" ") {
+		if !strings.Contains(table.String(), strings.TrimSuffix(name, onPostgres)+" ") {
 			t.Errorf("the table has no line %s", name)
 		}
 	}
@@ -114,6 +114,9 @@ func documented(t *testing.T) map[string][]string {
 			fields := []string{"n"}
 			for _, field := range code.FindAllStringSubmatch(cells[2], -1) {
 				fields = append(fields, field[1])
+			}
+			if bare, ok := strings.CutSuffix(name[1], onPostgres); ok && len(fields) == 1 { // those of the figure over SQLite
+				fields = slices.Clone(found[bare])
 			}
 			slices.Sort(fields)
 			found[name[1]] = fields
@@ -258,5 +261,91 @@ func TestOrders(t *testing.T) {
 		if answers != want {
 			t.Errorf("%+v: %d answers, want %d", o, answers, want)
 		}
+	}
+}
+
+// TestWithoutServer wants a machine on which no server starts to be told so in one line, and the rest to be measured.
+// It is not parallel: it sets the folder for temporary files, in which a path of a socket would be too long.
+func TestWithoutServer(t *testing.T) {
+	long := filepath.Join(t.TempDir(), strings.Repeat("long", 30))
+	if err := os.Mkdir(long, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("TMPDIR", long)
+	path := filepath.Join(t.TempDir(), "bench.json")
+	var table, progress bytes.Buffer
+
+	err := measure(t.Context(), []string{"-quick", "-only", "disk,turn", "-json", path, "-dir", t.TempDir()}, &table, &progress)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, progress.String())
+	}
+
+	report := decoded(t, path)
+	if why := report.NotMeasured["postgres"]; len(report.NotMeasured) != 1 || !strings.Contains(why, "TMPDIR") {
+		t.Errorf("not measured: %v", report.NotMeasured)
+	}
+	if strings.Count(table.String(), "not measured") != 1 || report.Machine.Postgres != "" {
+		t.Errorf("machine %+v, and the table:\n%s", report.Machine, table.String())
+	}
+	for _, name := range []string{"floor_commit", "one_tool_turn"} {
+		if report.Figures[name] == nil || report.Figures[name+onPostgres] != nil {
+			t.Errorf("%s: %v, and over Postgres %v", name, report.Figures[name], report.Figures[name+onPostgres])
+		}
+	}
+}
+
+// TestHeardOf counts what a server was told: transactions of several processes among each other, statements of several lines,
+// and neither what was said outside of transactions nor a watcher's look.
+func TestHeardOf(t *testing.T) {
+	t.Parallel()
+	const log = "2026-01-02 03:04:05.678 UTC [11] LOG:  statement: BEGIN READ WRITE; clock\n" +
+		"2026-01-02 03:04:05.678 UTC [12] LOG:  statement: BEGIN READ ONLY\n" +
+		"2026-01-02 03:04:05.679 UTC [11] LOG:  execute stmtcache_1: INSERT a\n\tON CONFLICT\n" +
+		"2026-01-02 03:04:05.679 UTC [11] DETAIL:  parameters: $1 = 'LOG:  statement: COMMIT'\n" +
+		"2026-01-02 03:04:05.680 UTC [12] LOG:  execute stmtcache_2: read FROM event\n" +
+		"2026-01-02 03:04:05.681 UTC [12] LOG:  statement: ROLLBACK\n" +
+		"2026-01-02 03:04:05.682 UTC [12] LOG:  execute stmtcache_3: pg_notify\n" +
+		"2026-01-02 03:04:05.682 UTC [11] LOG:  statement: COMMIT\n" +
+		"2026-01-02 03:04:05.683 UTC [12] LOG:  statement: BEGIN READ ONLY\n" +
+		"2026-01-02 03:04:05.684 UTC [12] LOG:  execute <unnamed>: read FROM task\n" +
+		"2026-01-02 03:04:05.685 UTC [12] LOG:  statement: ROLLBACK\n" +
+		"2026-01-02 03:04:05.686 UTC [11] LOG:  statement: BEGIN READ WRITE; clock\n"
+
+	all := heardOf(log)
+
+	if got, want := all.cost(), (cost{work: 2, views: 1, transactions: 1}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if !strings.Contains(all.String(), "\nINSERT a ON CONFLICT\nCOMMIT\n") {
+		t.Errorf("listed:\n%s", all)
+	}
+}
+
+// TestColumns wants a field to be held against the goal of its store, and both stores in one line.
+func TestColumns(t *testing.T) {
+	t.Parallel()
+	r := newReport(Machine{})
+	for _, of := range []struct {
+		ending string
+		value  float64
+	}{{"", 3}, {onPostgres, 7}} {
+		r.ending = of.ending
+		r.set("pace", "n", 5)
+		r.set("pace", "of_ratio", of.value)
+		r.atMost("pace", "of_ratio", goal{sqlite: 4, postgres: 6})
+		r.atLeast("pace", "of_ratio", goal{sqlite: 1})
+	}
+	var table bytes.Buffer
+
+	if err := r.print(&table); err != nil {
+		t.Fatal(err)
+	}
+
+	lines := strings.Split(strings.TrimSpace(table.String()), "\n")
+	if got, want := strings.Fields(lines[len(lines)-1]), strings.Fields("pace of_ratio 3 ≤ 4 met 5 7 ≤ 6 missed 5"); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if len(r.Goals) != 3 { // of the last one Postgres has none
+		t.Errorf("%d goals: %+v", len(r.Goals), r.Goals)
 	}
 }

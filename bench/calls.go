@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
+	"time"
 
 	"github.com/perdure/perdure"
 )
@@ -41,16 +43,17 @@ func (l *lab) callsOf(ctx context.Context, callers int) error {
 	}
 	defer w.close()
 	var bare, single, many throughput
+	atOnce := l.count(callers, min(callers, 8))
 	for round := range l.count(5, 1) {
 		l.say("calls, %d callers, round %d", callers, round+1)
 		calls := l.count(callsASession, 2)
-		if err := bareCalls(f, callers, 2*calls, &bare); err != nil {
+		if err := l.bareCalls(ctx, f, atOnce, 2*calls, &bare); err != nil {
 			return err
 		}
-		if err := durableCalls(ctx, w, burst{callers, order{tool: "noop", all: calls, step: 1}}, &single); err != nil {
+		if err := durableCalls(ctx, w, burst{atOnce, order{tool: "noop", all: calls, step: 1}}, &single); err != nil {
 			return err
 		}
-		if err := durableCalls(ctx, w, burst{callers, order{tool: "noop", all: calls, step: bigStep}}, &many); err != nil {
+		if err := durableCalls(ctx, w, burst{atOnce, order{tool: "noop", all: calls, step: bigStep}}, &many); err != nil {
 			return err
 		}
 	}
@@ -62,7 +65,7 @@ func (l *lab) callsOf(ctx context.Context, callers int) error {
 		l.report.ratio(figure, floorName, "calls_per_s", "floor_ratio")
 		l.report.ratio(figure, floorName, "cpu_us", "floor_cpu_ratio")
 		if callers == 64 {
-			l.report.atLeast(figure, "floor_ratio", 0.4)
+			l.report.atLeast(figure, "floor_ratio", goal{sqlite: 0.4, postgres: 0.55})
 		}
 	}
 	return nil
@@ -74,12 +77,16 @@ func (l *lab) reportCalls(figure string, t throughput) {
 	l.report.set(figure, "cpu_us", median(t.cpuMicros))
 }
 
-// bareCalls is the floor: callers at once, each making calls of two transactions through the committer.
-func bareCalls(f *floor, callers, each int, into *throughput) error {
+// bareCalls is the floor: callers at once, each making calls of two transactions.
+func (l *lab) bareCalls(ctx context.Context, f floor, callers, each int, into *throughput) error {
+	places, err := f.callers(ctx, callers)
+	if err != nil {
+		return err
+	}
 	took, err := together(callers, func(worker int) error {
-		c := newBareCaller(fmt.Sprintf("%d_%d", worker, f.next.Add(1)))
+		c := l.bareCaller()
 		for range each {
-			if err := c.call(func(w write) error { return c.through(f, w) }); err != nil {
+			if err := c.call(places[worker]); err != nil {
 				return err
 			}
 		}
@@ -127,4 +134,97 @@ func (w *world) turns(ctx context.Context, ids []perdure.SessionID, o order) (sp
 	}
 	_, err = together(len(ids), func(i int) error { return w.WaitIdle(ctx, ids[i]) })
 	return took, err
+}
+
+// entries notes when a tool was entered. Its length is bounded by the calls of one turn.
+type entries struct {
+	mu sync.Mutex
+	at []time.Time // guarded by mu
+}
+
+// note adds the present moment.
+func (e *entries) note(perdure.SessionID) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.at = append(e.at, time.Now())
+}
+
+// take returns the times between neighbours and begins anew.
+func (e *entries) take() sample {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var s sample
+	for i := 1; i < len(e.at); i++ {
+		s = append(s, e.at[i].Sub(e.at[i-1]))
+	}
+	e.at = nil
+	return s
+}
+
+// measureSequential measures one durable call after another in one session: the time from a tool's entry to its next
+// entry. The floor's is a claim and a settlement, each committed on its own.
+func measureSequential(ctx context.Context, l *lab) error {
+	f, err := l.floor(ctx)
+	if err != nil {
+		return err
+	}
+	defer f.close()
+	var seen entries
+	w, err := l.world(ctx, worldConfig{Tools: &tools{called: seen.note}})
+	if err != nil {
+		return err
+	}
+	defer w.close()
+	var bare, single, many sample
+	for range l.count(20, 1) {
+		s, err := l.bareSequence(f, l.count(callsASession, 4))
+		if err != nil {
+			return err
+		}
+		bare = append(bare, s...)
+		if s, err = durableSequence(ctx, w, &seen, order{tool: "noop", all: l.count(callsASession, 4), step: 1}); err != nil {
+			return err
+		}
+		single = append(single, s...)
+		if s, err = durableSequence(ctx, w, &seen, order{tool: "noop", all: l.count(callsASession, 4), step: bigStep}); err != nil {
+			return err
+		}
+		many = append(many, s...)
+	}
+	l.report.latencies("floor_call_sequential", bare)
+	l.report.latencies("call_sequential_steps_of_1", single)
+	l.report.latencies("call_sequential_steps_of_32", many)
+	for _, figure := range []string{"call_sequential_steps_of_1", "call_sequential_steps_of_32"} {
+		l.report.ratio(figure, "floor_call_sequential", "p50_us", "floor_p50_ratio")
+		l.report.ratio(figure, "floor_call_sequential", "p99_us", "floor_p99_ratio")
+		l.report.atMost(figure, "floor_p50_ratio", goal{sqlite: 1.6, postgres: 2})
+	}
+	return nil
+}
+
+// bareSequence makes calls of the floor, in this goroutine.
+func (l *lab) bareSequence(f floor, n int) (sample, error) {
+	c, apply := l.bareCaller(), f.alone()
+	var s sample
+	for range n {
+		began := time.Now()
+		if err := c.call(apply); err != nil {
+			return nil, err
+		}
+		s = append(s, time.Since(began))
+	}
+	return s, nil
+}
+
+// durableSequence runs a turn of calls, strictly one after another, in a new session.
+func durableSequence(ctx context.Context, w *world, seen *entries, o order) (sample, error) {
+	id, err := w.session(ctx, agent(true))
+	if err != nil {
+		return nil, err
+	}
+	seen.take()
+	if err := w.rested(ctx, id, o); err != nil {
+		return nil, err
+	}
+	return seen.take(), nil
 }

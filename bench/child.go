@@ -16,6 +16,7 @@ import (
 const (
 	childRole = "PERDURE_BENCH_ROLE" // which one; unset: none, this is the program itself
 	childDir  = "PERDURE_BENCH_DIR"  // its folder
+	childURL  = "PERDURE_BENCH_URL"  // its database in Postgres; empty: SQLite in its folder
 	childRuns = "PERDURE_BENCH_RUNS" // how many runs it parks
 
 	childProfiles = "PERDURE_BENCH_PROFILES" // the folder for its profiles; empty: none
@@ -36,13 +37,14 @@ func runChild(ctx context.Context, role string, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("read %s: %w", childRuns, err)
 	}
+	at := worldConfig{Dir: os.Getenv(childDir), URL: os.Getenv(childURL)}
 	switch role {
 	case roleRecover:
-		return playRecover(ctx, os.Getenv(childDir), runs, out)
+		return playRecover(ctx, at, runs, out)
 	case rolePark:
-		return playPark(ctx, os.Getenv(childDir), runs, out)
+		return playPark(ctx, at, runs, out)
 	case roleWait:
-		return playWait(ctx, os.Getenv(childDir), runs, out)
+		return playWait(ctx, at, runs, out)
 	}
 	return fmt.Errorf("there is no role %q", role)
 }
@@ -63,13 +65,13 @@ type line struct {
 // play is a role with what it needs.
 type play struct {
 	role     string
-	dir      string
+	at       worldConfig // of which it takes Dir and URL
 	runs     int
 	profiles string // a folder; empty: none
 }
 
-func (l *lab) play(role, dir string, runs int) play {
-	return play{role: role, dir: dir, runs: runs, profiles: l.profile}
+func (l *lab) play(role string, at worldConfig, runs int) play {
+	return play{role: role, at: at, runs: runs, profiles: l.profile}
 }
 
 // startChild starts this program in a role.
@@ -79,7 +81,7 @@ func startChild(ctx context.Context, p play) (*child, error) {
 		return nil, fmt.Errorf("find this program: %w", err)
 	}
 	c := &child{cmd: exec.CommandContext(ctx, self), lines: make(chan line, 16)} // more than a child says
-	c.cmd.Env = append(os.Environ(), childRole+"="+p.role, childDir+"="+p.dir, childRuns+"="+strconv.Itoa(p.runs), childProfiles+"="+p.profiles)
+	c.cmd.Env = append(os.Environ(), childRole+"="+p.role, childDir+"="+p.at.Dir, childURL+"="+p.at.URL, childRuns+"="+strconv.Itoa(p.runs), childProfiles+"="+p.profiles)
 	c.cmd.Stderr = os.Stderr
 	stdin, err := c.cmd.StdinPipe()
 	if err != nil {

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// groupWriters is how many hand rows to the committer of the floor.
+// groupWriters is how many commit rows to the floor at once.
 const groupWriters = 64
 
-// measureDisk measures what the disk and the database library can do without us: a sync, a commit of one row, and
-// commits that many writers share.
+// measureDisk measures what the disk and the database can do without us: a sync, a commit of one row, and commits that many
+// writers share.
 func measureDisk(ctx context.Context, l *lab) error {
 	f, err := l.floor(ctx)
 	if err != nil {
@@ -22,22 +22,27 @@ func measureDisk(ctx context.Context, l *lab) error {
 	var syncs, commits sample
 	var commitRates, groupRates []float64
 	for range l.count(5, 1) {
-		s, err := l.syncs(l.count(200, 5))
+		if !l.onPostgres() { // the disk is the same one
+			s, err := l.syncs(l.count(200, 5))
+			if err != nil {
+				return err
+			}
+			syncs = append(syncs, s...)
+		}
+		s, err := bareCommits(f, l.count(200, 5))
 		if err != nil {
 			return err
 		}
-		syncs = append(syncs, s...)
-		if s, err = bareCommits(f, l.count(200, 5)); err != nil {
-			return err
-		}
 		commits, commitRates = append(commits, s...), append(commitRates, rateOf(s))
-		rate, err := groupCommits(f, l.count(100, 3))
+		rate, err := groupCommits(ctx, f, l.count(100, 3))
 		if err != nil {
 			return err
 		}
 		groupRates = append(groupRates, rate)
 	}
-	l.report.latencies("floor_fsync", syncs)
+	if !l.onPostgres() {
+		l.report.latencies("floor_fsync", syncs)
+	}
 	l.report.latencies("floor_commit", commits)
 	l.report.set("floor_commit", "commits_per_s", median(commitRates))
 	l.report.rates("floor_group_commit_64", "rows_per_s", groupRates)
@@ -79,12 +84,12 @@ func (l *lab) syncs(n int) (sample, error) {
 }
 
 // bareCommits writes rows, each in a commit of its own.
-func bareCommits(f *floor, n int) (sample, error) {
-	row := bareNote()
+func bareCommits(f floor, n int) (sample, error) {
+	row, apply := bareNote(), f.alone()
 	var s sample
 	for range n {
 		began := time.Now()
-		if err := f.commit(row); err != nil {
+		if err := apply(row); err != nil {
 			return nil, fmt.Errorf("bare commit: %w", err)
 		}
 		s = append(s, time.Since(began))
@@ -95,15 +100,19 @@ func bareCommits(f *floor, n int) (sample, error) {
 // bareNote writes one row of a few hundred bytes.
 func bareNote() write {
 	body := bareBody("note", "1")
-	return func(f *floor) error { return f.exec(floorNote, body) }
+	return func(l *bareLine) error { return l.exec(floorNote, body) }
 }
 
-// groupCommits lets many writers hand rows to the committer, each waiting for its commit, and returns rows a second.
-func groupCommits(f *floor, each int) (float64, error) {
-	took, err := together(groupWriters, func(int) error {
-		c, row := newBareCaller("group"), bareNote()
+// groupCommits lets many writers commit rows at once, each waiting for its commit, and returns rows a second.
+func groupCommits(ctx context.Context, f floor, each int) (float64, error) {
+	places, err := f.callers(ctx, groupWriters)
+	if err != nil {
+		return 0, err
+	}
+	took, err := together(groupWriters, func(worker int) error {
+		row := bareNote()
 		for range each {
-			if err := c.through(f, row); err != nil {
+			if err := places[worker](row); err != nil {
 				return err
 			}
 		}

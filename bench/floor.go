@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	_ "github.com/perdure/perdure/store/sqlite" // brings the driver, the very one that the store uses
@@ -20,19 +19,84 @@ import (
 // floorBatch bounds a group commit of the floor, as the store's own is bounded.
 const floorBatch = 256
 
-// floor is SQLite with nothing of ours above it: one connection that writes, prepared statements, the pragmas of
-// store/sqlite. It is what the figures of Perdure are divided by.
-type floor struct {
-	db       *sql.DB
-	conn     *sql.Conn
-	prepared map[string]*sql.Stmt // by their text
-	queue    chan handed          // no capacity: what waits is bounded by the callers
-	group    sync.WaitGroup       // the committer
-	next     atomic.Int64         // numbers the callers, whose rows must differ
+// floor is a database with nothing of ours above it: connections, prepared statements, and the settings of the store on the
+// same database. It is what the figures of Perdure are divided by.
+type floor interface {
+	// alone is where one caller commits by itself. It must not be used beside callers.
+	alone() committing
+	// callers returns n places for callers at once, each for one of them. A second time they may be the same ones.
+	callers(ctx context.Context, n int) ([]committing, error)
+	// close ends the database.
+	close() error
 }
 
+// committing runs a write in a transaction, and returns after its commit.
+type committing func(write) error
+
 // write is what one caller does in a transaction.
-type write func(*floor) error
+type write func(*bareLine) error
+
+// bareLine is a connection with its prepared statements. It is used by one goroutine at a time.
+type bareLine struct {
+	conn     *sql.Conn
+	begin    string
+	prepared map[string]*sql.Stmt // by their text
+}
+
+// openLine takes a connection and prepares the statements, after it ran others.
+func openLine(ctx context.Context, db *sql.DB, begin string, before ...string) (_ *bareLine, err error) {
+	l := &bareLine{begin: begin, prepared: map[string]*sql.Stmt{}}
+	if l.conn, err = db.Conn(ctx); err != nil {
+		return nil, fmt.Errorf("open floor: %w", err)
+	}
+	for _, text := range before {
+		if _, err := l.conn.ExecContext(ctx, text); err != nil {
+			return nil, errors.Join(fmt.Errorf("open floor: %w", err), l.close())
+		}
+	}
+	for _, text := range floorTexts(begin) {
+		if l.prepared[text], err = l.conn.PrepareContext(ctx, text); err != nil {
+			delete(l.prepared, text)
+			return nil, errors.Join(fmt.Errorf("open floor: %w", err), l.close())
+		}
+	}
+	return l, nil
+}
+
+func (l *bareLine) close() error {
+	var errs []error
+	for _, stmt := range l.prepared {
+		errs = append(errs, stmt.Close())
+	}
+	return errors.Join(append(errs, l.conn.Close())...)
+}
+
+// exec runs a prepared statement. It takes no ctx: with one the driver starts a goroutine for each statement.
+func (l *bareLine) exec(text string, args ...any) error {
+	_, err := l.prepared[text].ExecContext(context.Background(), args...)
+	return err
+}
+
+// commit runs writes in one transaction, in the caller's goroutine.
+func (l *bareLine) commit(writes ...write) error {
+	if err := l.exec(l.begin); err != nil {
+		return err
+	}
+	for _, w := range writes {
+		if err := w(l); err != nil {
+			return errors.Join(err, l.exec(floorRollback))
+		}
+	}
+	return l.exec(floorCommit)
+}
+
+// floorSQLite is the floor on SQLite: one connection that writes, and a committer by which callers share commits.
+type floorSQLite struct {
+	db    *sql.DB
+	line  *bareLine
+	queue chan handed    // no capacity: what waits is bounded by the callers
+	group sync.WaitGroup // the committer
+}
 
 // handed is a write on its way to the committer.
 type handed struct {
@@ -41,7 +105,7 @@ type handed struct {
 }
 
 // openFloor makes a database in an empty folder and starts its committer.
-func openFloor(ctx context.Context, dir string) (*floor, error) {
+func openFloor(ctx context.Context, dir string) (*floorSQLite, error) {
 	query := url.Values{"_txlock": {"immediate"}, "_dqs": {"0"}, "_pragma": {
 		"busy_timeout(5000)", "synchronous(FULL)", "foreign_keys(1)", "fullfsync(1)", "journal_size_limit(67108864)",
 	}}
@@ -50,64 +114,39 @@ func openFloor(ctx context.Context, dir string) (*floor, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open floor: %w", err)
 	}
-	f := &floor{db: db, prepared: map[string]*sql.Stmt{}, queue: make(chan handed)}
-	if err := f.prepare(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("open floor: %w", err), db.Close())
+	f := &floorSQLite{db: db, queue: make(chan handed)}
+	if f.line, err = openLine(ctx, db, floorBegin, floorUseLog, floorSchema); err != nil {
+		return nil, errors.Join(err, db.Close())
 	}
 	f.group.Go(f.serve)
 	return f, nil
 }
 
-func (f *floor) prepare(ctx context.Context) (err error) {
-	if f.conn, err = f.db.Conn(ctx); err != nil {
-		return err
-	}
-	for _, text := range []string{floorUseLog, floorSchema} {
-		if _, err := f.conn.ExecContext(ctx, text); err != nil {
-			return err
-		}
-	}
-	for _, text := range floorTexts() {
-		if f.prepared[text], err = f.conn.PrepareContext(ctx, text); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// close ends the committer and the database.
-func (f *floor) close() error {
+func (f *floorSQLite) close() error {
 	close(f.queue)
 	f.group.Wait()
-	var errs []error
-	for _, stmt := range f.prepared {
-		errs = append(errs, stmt.Close())
-	}
-	return errors.Join(append(errs, f.conn.Close(), f.db.Close())...)
+	return errors.Join(f.line.close(), f.db.Close())
 }
 
-// exec runs a prepared statement. It takes no ctx: with one the driver starts a goroutine for each statement.
-func (f *floor) exec(text string, args ...any) error {
-	_, err := f.prepared[text].ExecContext(context.Background(), args...)
-	return err
-}
+// alone commits past the committer.
+func (f *floorSQLite) alone() committing { return func(w write) error { return f.line.commit(w) } }
 
-// commit runs writes in one transaction, in the caller's goroutine. It must not run beside the committer.
-func (f *floor) commit(writes ...write) error {
-	if err := f.exec(floorBegin); err != nil {
-		return err
-	}
-	for _, w := range writes {
-		if err := w(f); err != nil {
-			return errors.Join(err, f.exec(floorRollback))
+// callers hand their writes to the committer and wait for its commit.
+func (f *floorSQLite) callers(_ context.Context, n int) ([]committing, error) {
+	places := make([]committing, n)
+	for i := range places {
+		answer := make(chan error, 1)
+		places[i] = func(w write) error {
+			f.queue <- handed{write: w, answer: answer}
+			return <-answer
 		}
 	}
-	return f.exec(floorCommit)
+	return places, nil
 }
 
 // serve is the committer: it takes whatever waits into one transaction, and answers after the commit. Callers
 // that were just answered get a turn to come back first, as in store/sqlite.
-func (f *floor) serve() {
+func (f *floorSQLite) serve() {
 	for first := range f.queue {
 		runtime.Gosched()
 		batch := f.gather(first)
@@ -115,14 +154,14 @@ func (f *floor) serve() {
 		for i, h := range batch {
 			writes[i] = h.write
 		}
-		err := f.commit(writes...)
+		err := f.line.commit(writes...)
 		for _, h := range batch {
 			h.answer <- err
 		}
 	}
 }
 
-func (f *floor) gather(first handed) []handed {
+func (f *floorSQLite) gather(first handed) []handed {
 	batch := []handed{first}
 	for len(batch) < floorBatch {
 		select {
@@ -141,24 +180,18 @@ func (f *floor) gather(first handed) []handed {
 // bareCaller is one caller of the floor: a session of its own, its calls one after another.
 type bareCaller struct {
 	session string
-	answer  chan error
 	seq     int64
 	calls   int64
 }
 
-func newBareCaller(name string) *bareCaller {
-	return &bareCaller{session: "session_" + name, answer: make(chan error, 1)}
-}
-
-// through hands a write to the committer and waits for its commit.
-func (c *bareCaller) through(f *floor, w write) error {
-	f.queue <- handed{write: w, answer: c.answer}
-	return <-c.answer
+// bareCaller makes one whose rows are its own.
+func (l *lab) bareCaller() *bareCaller {
+	return &bareCaller{session: "session_" + strconv.FormatInt(l.bare.Add(1), 10)}
 }
 
 // call makes a durable call of two transactions: the claim with its event, then the settlement with its event.
 // apply commits one of them.
-func (c *bareCaller) call(apply func(write) error) error {
+func (c *bareCaller) call(apply committing) error {
 	c.calls++
 	id := "call_" + strconv.FormatInt(c.calls, 10)
 	token := c.session + id
@@ -174,22 +207,22 @@ func (c *bareCaller) call(apply func(write) error) error {
 func (c *bareCaller) claim(id, token string) write {
 	c.seq++
 	seq, now, body := c.seq, time.Now().UnixMicro(), bareBody("tool.started", id)
-	return func(f *floor) error {
-		if err := f.exec(floorClaim, c.session, id, token, []byte(`{"n":1}`), now); err != nil {
+	return func(l *bareLine) error {
+		if err := l.exec(floorClaim, c.session, id, token, []byte(`{"n":1}`), now); err != nil {
 			return err
 		}
-		return f.exec(floorEvent, c.session, seq, now, body)
+		return l.exec(floorEvent, c.session, seq, now, body)
 	}
 }
 
 func (c *bareCaller) settle(id, token string) write {
 	c.seq++
 	seq, now, body := c.seq, time.Now().UnixMicro(), bareBody("tool.completed", id)
-	return func(f *floor) error {
-		if err := f.exec(floorSettle, c.session, id, token, []byte(`{"result":{"n":1}}`), now); err != nil {
+	return func(l *bareLine) error {
+		if err := l.exec(floorSettle, c.session, id, token, []byte(`{"result":{"n":1}}`), now); err != nil {
 			return err
 		}
-		return f.exec(floorEvent, c.session, seq, now, body)
+		return l.exec(floorEvent, c.session, seq, now, body)
 	}
 }
 

@@ -10,10 +10,12 @@ import (
 	"runtime"
 	"runtime/pprof"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
-// experiment is a measurement that can be run alone. It writes one figure or several.
+// experiment is a measurement that can be run alone. It writes one figure or several, and is run over SQLite and then over
+// Postgres, where the names of its figures end with _postgres.
 type experiment struct {
 	name string
 	run  func(ctx context.Context, l *lab) error
@@ -36,6 +38,9 @@ func experiments() []experiment {
 		{"sessions", measureSessions},
 		{"parked", measureParked}, // takes longest
 		{"waiting", measureWaiting},
+		{"secrets", measureSecrets},
+		{"grep", measureGrep},
+		{"listing", measureListing},
 	}
 }
 
@@ -76,6 +81,8 @@ type lab struct {
 	progress io.Writer
 	began    time.Time
 	folders  int
+	server   server
+	bare     atomic.Int64 // numbers the callers of floors, whose rows must differ
 }
 
 func newLab(ctx context.Context, o options, progress io.Writer) (*lab, error) {
@@ -93,6 +100,10 @@ func newLab(ctx context.Context, o options, progress io.Writer) (*lab, error) {
 }
 
 func (l *lab) close() {
+	l.say("end")
+	if err := l.server.close(); err != nil {
+		l.say("end the server: %v", err)
+	}
 	if err := os.RemoveAll(l.root); err != nil {
 		l.say("the folder %s is left over: %v", l.root, err)
 	}
@@ -110,18 +121,29 @@ func (l *lab) folder(name string) (string, error) {
 	return dir, os.Mkdir(dir, 0o700)
 }
 
-// world opens a world in a new folder.
+// place makes a new folder and, over Postgres, a new database.
+func (l *lab) place(ctx context.Context, name string) (cfg worldConfig, err error) {
+	if cfg.Dir, err = l.folder(name); err == nil && l.onPostgres() {
+		cfg.URL, err = l.server.database(ctx)
+	}
+	return cfg, err
+}
+
+// world opens a world in a new place.
 func (l *lab) world(ctx context.Context, cfg worldConfig) (*world, error) {
-	dir, err := l.folder("data")
+	at, err := l.place(ctx, "data")
 	if err != nil {
 		return nil, err
 	}
-	cfg.Dir = dir
+	cfg.Dir, cfg.URL = at.Dir, at.URL
 	return openWorld(ctx, cfg)
 }
 
-// floor opens a floor in a new folder.
-func (l *lab) floor(ctx context.Context) (*floor, error) {
+// floor opens a floor in a new folder, or a new database.
+func (l *lab) floor(ctx context.Context) (floor, error) {
+	if l.onPostgres() {
+		return l.server.floor(ctx)
+	}
 	dir, err := l.folder("floor")
 	if err != nil {
 		return nil, err
@@ -137,10 +159,24 @@ func (l *lab) count(full, quick int) int {
 	return full
 }
 
-// run measures one experiment, with its profiles where they were asked for.
+// run measures one experiment over each store.
 func (l *lab) run(ctx context.Context, e experiment) error {
-	l.say("%s", e.name)
-	stop, err := startProfiles(l.profile, e.name)
+	if err := l.runOver(ctx, e, ""); err != nil || !l.startServer(ctx) {
+		return err
+	}
+	err := l.runOver(ctx, e, onPostgres)
+	if err == nil && l.quick {
+		err = l.server.giveBack(ctx)
+	}
+	return err
+}
+
+// runOver measures one experiment over one store, with its profiles where they were asked for.
+func (l *lab) runOver(ctx context.Context, e experiment, ending string) error {
+	l.report.ending = ending
+	defer func() { l.report.ending = "" }()
+	l.say("%s", e.name+ending)
+	stop, err := startProfiles(l.profile, e.name+ending)
 	if err != nil {
 		return err
 	}

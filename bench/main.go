@@ -1,4 +1,4 @@
-// Bench measures Perdure, and beside it the floor: the same SQLite on the same disk without us.
+// Bench measures Perdure, and beside it the floor: the same SQLite, then the same Postgres, on the same disk without us.
 //
 //	go run ./bench [-quick] [-long] [-only NAME,NAME] [-json FILE] [-lines FILE] [-dir DIR] [-profile DIR]
 //

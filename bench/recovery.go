@@ -19,23 +19,30 @@ const (
 	saidParked = "parked" // all of them
 )
 
+// recoveryLease is how long a killed worker is taken to be alive on a store that others use too: a tenth of the engine's
+// default, so that the measurement ends. On SQLite the lock of its folder is free at once.
+const recoveryLease = time.Second
+
 // recoveredRuns is how many runs are killed with their process.
 const recoveredRuns = 8
 
 // measureRecovery kills a process with background runs by SIGKILL and starts it again: from exec to the moment at which
 // a run's tool is entered again. The parent's clock measures both ends.
 func measureRecovery(ctx context.Context, l *lab) error {
-	dir, err := l.folder("recovery")
+	at, err := l.place(ctx, "recovery")
 	if err != nil {
 		return err
 	}
-	if _, err := killedOnce(ctx, dir); err != nil { // the first start makes the runs
+	if _, err := killedOnce(ctx, at); err != nil { // the first start makes the runs
 		return err
 	}
 	var starts, opens, moves sample
 	rounds := l.count(40, 2)
+	if l.onPostgres() {
+		rounds = l.count(20, 1)
+	}
 	for round := range rounds {
-		said, err := killedOnce(ctx, dir)
+		said, err := killedOnce(ctx, at)
 		if err != nil {
 			return fmt.Errorf("round %d: %w", round+1, err)
 		}
@@ -44,16 +51,16 @@ func measureRecovery(ctx context.Context, l *lab) error {
 	l.report.latencies("recovery", moves)
 	l.report.set("recovery", "exec_to_main_p50_us", micros(starts.at(0.5)))
 	l.report.set("recovery", "exec_to_open_p50_us", micros(opens.at(0.5)))
-	l.report.atMost("recovery", "p50_us", 60_000)
-	l.report.atMost("recovery", "p99_us", 300_000)
+	l.report.atMost("recovery", "p50_us", goal{sqlite: 60_000})
+	l.report.atMost("recovery", "p99_us", goal{sqlite: 300_000})
 	return nil
 }
 
 // killedOnce starts the process, waits until all its runs move, and kills it. It returns what was said, and how long after
 // the start.
-func killedOnce(ctx context.Context, dir string) (map[string]time.Duration, error) {
+func killedOnce(ctx context.Context, at worldConfig) (map[string]time.Duration, error) {
 	began := time.Now()
-	c, err := startChild(ctx, play{role: roleRecover, dir: dir, runs: recoveredRuns})
+	c, err := startChild(ctx, play{role: roleRecover, at: at, runs: recoveredRuns})
 	if err != nil {
 		return nil, err
 	}
@@ -71,15 +78,18 @@ func killedOnce(ctx context.Context, dir string) (map[string]time.Duration, erro
 }
 
 // playRecover parks runs where there are none yet; else the start itself takes them up.
-func playRecover(ctx context.Context, dir string, runs int, out io.Writer) error {
+func playRecover(ctx context.Context, at worldConfig, runs int, out io.Writer) error {
 	fmt.Fprintln(out, saidMain)
 	var once sync.Once
 	entered := make(chan struct{}, runs) // one element a run
-	t := &tools{entered: func(moment) {
+	at.Tools = &tools{entered: func(moment) {
 		once.Do(func() { fmt.Fprintln(out, saidMoving) })
 		entered <- struct{}{}
 	}}
-	w, err := openWorld(ctx, worldConfig{Dir: dir, Tools: t})
+	if at.URL != "" {
+		at.Lease = recoveryLease
+	}
+	w, err := openWorld(ctx, at)
 	if err != nil {
 		return err
 	}

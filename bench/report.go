@@ -21,8 +21,12 @@ type Report struct {
 	Goals       []Goal            `json:"goals"`
 	NotMeasured map[string]string `json:"not_measured"` // a figure, and why
 
-	order []string // of the figures, as they came
+	order  []string // of the figures, as they came
+	ending string   // of the names of what is measured now: onPostgres, or empty for SQLite
 }
+
+// onPostgres ends the names of figures that were measured over a store in Postgres.
+const onPostgres = "_postgres"
 
 // Figure is the fields of one figure, each with its unit in its name. n is how many measurements stand behind it.
 type Figure map[string]float64
@@ -43,6 +47,7 @@ func newReport(m Machine) *Report {
 
 // set writes a field of a figure.
 func (r *Report) set(figure, field string, value float64) {
+	figure += r.ending
 	if r.Figures[figure] == nil {
 		r.Figures[figure] = Figure{}
 		r.order = append(r.order, figure)
@@ -65,43 +70,80 @@ func (r *Report) rates(figure, field string, rounds []float64) {
 
 // ratio divides a field of a figure by the same field of another one.
 func (r *Report) ratio(figure, over, field, name string) {
-	if below := r.Figures[over][field]; below > 0 {
-		r.set(figure, name, r.Figures[figure][field]/below)
+	if below := r.value(over, field); below > 0 {
+		r.set(figure, name, r.value(figure, field)/below)
 	}
 }
 
-func (r *Report) atMost(figure, field string, limit float64) {
-	value := r.Figures[figure][field]
-	r.Goals = append(r.Goals, Goal{Figure: figure, Field: field, Value: value, AtMost: &limit, Met: value <= limit})
+// value is a field of a figure of the store that is measured now, or 0.
+func (r *Report) value(figure, field string) float64 { return r.Figures[figure+r.ending][field] }
+
+// goal is what a field is held against on each store; 0: nothing there.
+type goal struct{ sqlite, postgres float64 }
+
+// limit is the goal on the store that is measured now.
+func (r *Report) limit(g goal) float64 {
+	if r.ending == onPostgres {
+		return g.postgres
+	}
+	return g.sqlite
 }
 
-func (r *Report) atLeast(figure, field string, limit float64) {
-	value := r.Figures[figure][field]
-	r.Goals = append(r.Goals, Goal{Figure: figure, Field: field, Value: value, AtLeast: &limit, Met: value >= limit})
+func (r *Report) atMost(figure, field string, g goal) {
+	if limit, value := r.limit(g), r.value(figure, field); limit != 0 {
+		r.Goals = append(r.Goals, Goal{Figure: figure + r.ending, Field: field, Value: value, AtMost: &limit, Met: value <= limit})
+	}
+}
+
+func (r *Report) atLeast(figure, field string, g goal) {
+	if limit, value := r.limit(g), r.value(figure, field); limit != 0 {
+		r.Goals = append(r.Goals, Goal{Figure: figure + r.ending, Field: field, Value: value, AtLeast: &limit, Met: value >= limit})
+	}
 }
 
 // missing notes a figure that could not be measured here.
-func (r *Report) missing(figure string, why error) { r.NotMeasured[figure] = why.Error() }
+func (r *Report) missing(figure string, why error) { r.NotMeasured[figure+r.ending] = why.Error() }
 
-// print writes the table: a line a field, and the goal beside the field that it is about.
+// print writes the table: a line a field, with what was found over each store, and the goal beside what it is about.
 func (r *Report) print(w io.Writer) error {
 	fmt.Fprintln(w, r.Machine)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "FIGURE\tFIELD\tVALUE\tGOAL\t\tN")
-	for _, name := range r.order {
-		figure := r.Figures[name]
-		for _, field := range slices.Sorted(maps.Keys(figure)) {
-			if field == "n" {
-				continue
-			}
-			goal, verdict := r.verdict(name, field)
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%.0f\n", name, field, short(figure[field]), goal, verdict, figure["n"])
+	fmt.Fprintln(t, "FIGURE\tFIELD\tSQLITE\tGOAL\t\tN\tPOSTGRES\tGOAL\t\tN")
+	for _, name := range r.bare() {
+		fields := maps.Clone(r.Figures[name])
+		if fields == nil {
+			fields = Figure{}
+		}
+		maps.Copy(fields, r.Figures[name+onPostgres])
+		delete(fields, "n")
+		for _, field := range slices.Sorted(maps.Keys(fields)) {
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", name, field, r.cells(name, field), r.cells(name+onPostgres, field))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.NotMeasured)) {
-		fmt.Fprintf(t, "%s\tnot measured: %s\t\t\t\t\n", name, r.NotMeasured[name])
+		fmt.Fprintf(t, "%s\tnot measured: %s\t\t\t\t\t\t\t\t\n", name, strings.Join(strings.Fields(r.NotMeasured[name]), " "))
 	}
 	return t.Flush()
+}
+
+// bare is the names of the figures without their store, each once.
+func (r *Report) bare() (names []string) {
+	for _, name := range r.order {
+		if name = strings.TrimSuffix(name, onPostgres); !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// cells is a field of a figure in the table: value, goal, verdict and n, or nothing.
+func (r *Report) cells(figure, field string) string {
+	value, ok := r.Figures[figure][field]
+	if !ok {
+		return "\t\t\t"
+	}
+	goal, verdict := r.verdict(figure, field)
+	return fmt.Sprintf("%s\t%s\t%s\t%.0f", short(value), goal, verdict, r.Figures[figure]["n"])
 }
 
 func (r *Report) verdict(figure, field string) (goal, verdict string) {
@@ -175,6 +217,7 @@ type Machine struct {
 	System      string `json:"system"`
 	FileSystem  string `json:"file_system"`
 	SQLite      string `json:"sqlite"`
+	Postgres    string `json:"postgres,omitempty"` // empty: nothing was measured over it
 	JournalMode string `json:"journal_mode"`
 	Synchronous string `json:"synchronous"`
 	Quick       bool   `json:"quick"`
@@ -184,6 +227,9 @@ type Machine struct {
 func (m Machine) String() string {
 	s := fmt.Sprintf("%d cores, %s, %s, %s, SQLite %s, journal %s, synchronous %s",
 		m.Cores, m.System, m.FileSystem, m.Go, m.SQLite, m.JournalMode, m.Synchronous)
+	if m.Postgres != "" {
+		s += ", PostgreSQL " + m.Postgres
+	}
 	if m.Quick {
 		s += ", quick: the numbers mean nothing"
 	}
@@ -196,14 +242,18 @@ func (l *lab) machine(ctx context.Context) (Machine, error) {
 		Cores: runtime.GOMAXPROCS(0), Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH,
 		FileSystem: fileSystem(l.root), Quick: l.quick,
 	}
-	f, err := l.floor(ctx)
+	dir, err := l.folder("floor")
+	if err != nil {
+		return m, err
+	}
+	f, err := openFloor(ctx, dir)
 	if err != nil {
 		return m, err
 	}
 	defer f.close()
 	var level int
 	for query, into := range map[string]any{askVersion: &m.SQLite, askJournalMode: &m.JournalMode, askSynchronous: &level} {
-		if err := f.conn.QueryRowContext(ctx, query).Scan(into); err != nil {
+		if err := f.line.conn.QueryRowContext(ctx, query).Scan(into); err != nil {
 			return m, fmt.Errorf("ask the database: %w", err)
 		}
 	}

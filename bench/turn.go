@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/store"
@@ -26,6 +29,9 @@ const moreCalls = 10
 // measureTurn counts what one turn with one tool call costs the store, from the message to the rest: the commits of the
 // real store, and the statements of a store that counts them. A longer turn tells what each further call adds.
 func measureTurn(ctx context.Context, l *lab) error {
+	if l.onPostgres() {
+		return l.turnOnPostgres(ctx)
+	}
 	w, err := l.world(ctx, worldConfig{})
 	if err != nil {
 		return err
@@ -46,7 +52,7 @@ func measureTurn(ctx context.Context, l *lab) error {
 	l.report.set(name, "commits", commits)
 	l.report.set(name, "transactions", transactions)
 	l.report.set(name, "events", float64(made))
-	l.report.atMost(name, "commits", 6)
+	l.report.atMost(name, "commits", goal{sqlite: 6})
 	one, err := l.counted(ctx, 1)
 	if err != nil {
 		return err
@@ -65,12 +71,134 @@ func measureTurn(ctx context.Context, l *lab) error {
 	l.report.set(name, "more_call_transactions", (many.transactions-one.transactions)/moreCalls)
 	l.report.set(name, "more_call_work_statements", (many.work-one.work)/moreCalls)
 	l.report.set(name, "more_call_events", (many.events-one.events)/moreCalls)
-	l.report.atMost(name, "statements", 30)
+	l.report.atMost(name, "statements", goal{sqlite: 30})
 	return nil
 }
 
-// cost is what a turn needed of the counting store.
+// cost is what a turn needed of the counting store, or of the server.
 type cost struct{ work, views, transactions, events float64 }
+
+// turnOnPostgres counts what the server was told: over Postgres each transaction is a commit, and each statement, BEGIN and COMMIT
+// too, is one way there and back.
+func (l *lab) turnOnPostgres(ctx context.Context) error {
+	one, err := l.logged(ctx, 1)
+	if err != nil {
+		return err
+	}
+	many, err := l.logged(ctx, 1+moreCalls)
+	if err != nil {
+		return err
+	}
+	const name = "one_tool_turn"
+	frames := framesOfCommit*one.transactions + framesOfView*one.views
+	for field, value := range map[string]float64{
+		"n": 1, "commits": one.transactions, "transactions": one.transactions, "events": one.events,
+		"work_statements": one.work, "frame_statements": frames, "statements": one.work + frames,
+		"more_call_transactions":    (many.transactions - one.transactions) / moreCalls,
+		"more_call_work_statements": (many.work - one.work) / moreCalls,
+		"more_call_events":          (many.events - one.events) / moreCalls,
+	} {
+		l.report.set(name, field, value)
+	}
+	return nil
+}
+
+// untroubled is a lease with no beat and no look for orphans in a measurement.
+const untroubled = time.Hour
+
+// logged runs a turn of calls, one a step, and reads in the server's log what it was told meanwhile. With profiles the
+// statements are listed beside them.
+func (l *lab) logged(ctx context.Context, calls int) (c cost, err error) {
+	at, err := l.place(ctx, "logged")
+	if err != nil {
+		return c, err
+	}
+	database := at.URL[strings.LastIndex(at.URL[:strings.Index(at.URL, "?")], "/")+1 : strings.Index(at.URL, "?")]
+	if err := l.server.cluster.Exec(ctx, fmt.Sprintf(tellStatements, database)); err != nil {
+		return c, err
+	}
+	at.Lease = untroubled
+	w, err := openWorld(ctx, at)
+	if err != nil {
+		return c, err
+	}
+	defer w.close()
+	if err := w.warm(ctx); err != nil {
+		return c, err
+	}
+	var before int
+	events, err := w.watchedTurn(ctx, calls, func() {
+		text, _ := os.ReadFile(l.serverLog()) // it is read below too, where an error is told
+		before = len(text)
+	})
+	if err != nil {
+		return c, err
+	}
+	text, err := os.ReadFile(l.serverLog())
+	if err != nil {
+		return c, fmt.Errorf("read the server's log: %w", err)
+	}
+	told := heardOf(string(text[before:]))
+	c = told.cost()
+	c.events = float64(events)
+	if l.profile == "" {
+		return c, nil
+	}
+	return c, os.WriteFile(filepath.Join(l.profile, fmt.Sprintf("turn_of_%d_postgres.statements.txt", calls)), []byte(told.String()), 0o644)
+}
+
+// serverLog is the file to which the server writes.
+func (l *lab) serverLog() string {
+	return filepath.Join(filepath.Dir(l.server.cluster.Socket()), "log")
+}
+
+// told is what the server was told, transaction by transaction, each from its BEGIN to its end.
+type told [][]string
+
+// heardOf reads a log. What is said outside of transactions is beside the turn: words to other processes, and looks
+// for theirs.
+func heardOf(text string) (all told) {
+	said := regexp.MustCompile(`(?m)^[^\[\n]*\[(\d+)\] LOG:  (?:statement|execute [^:]*): (.*(?:\n\t.*)*)`)
+	open := map[string][]string{} // by process
+	for _, m := range said.FindAllStringSubmatch(text, -1) {
+		process, statement := m[1], strings.Join(strings.Fields(m[2]), " ")
+		if len(open[process]) == 0 && !strings.HasPrefix(statement, "BEGIN") {
+			continue
+		}
+		open[process] = append(open[process], statement)
+		if statement == "COMMIT" || statement == "ROLLBACK" {
+			all = append(all, open[process])
+			delete(open, process)
+		}
+	}
+	return all
+}
+
+// cost counts transactions, views and their statements. A view that reads only events is a watcher's, and not the turn's.
+func (all told) cost() (c cost) {
+	for _, one := range all {
+		work := one[1 : len(one)-1]
+		switch {
+		case !strings.Contains(one[0], "READ ONLY"):
+			c.transactions++
+		case len(work) == 1 && strings.Contains(work[0], "FROM event"):
+			continue
+		default:
+			c.views++
+		}
+		c.work += float64(len(work))
+	}
+	return c
+}
+
+// String is a line a statement, and a blank one after each transaction.
+func (all told) String() string {
+	var b strings.Builder
+	for _, one := range all {
+		b.WriteString(strings.Join(one, "\n") + "\n\n")
+	}
+	return b.String()
+}
 
 // counted runs a turn of calls, one a step, over the counting store. With profiles its statements are listed beside them.
 func (l *lab) counted(ctx context.Context, calls int) (c cost, err error) {

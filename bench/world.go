@@ -10,6 +10,7 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine/local"
 	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/store/postgres"
 	"github.com/perdure/perdure/store/sqlite"
 	"github.com/perdure/perdure/tool"
 )
@@ -17,19 +18,23 @@ import (
 // worldConfig says what a world is made of. Only Dir is required.
 type worldConfig struct {
 	Dir   string
+	URL   string                        // of a database in Postgres, which the engine takes to be shared; empty: SQLite in Dir
 	Tools *tools                        // nil: without anybody who listens
 	More  []tool.Tool                   // beside them
 	Wrap  func(store.Store) store.Store // between engine and store; nil: nothing
-	Store store.Store                   // instead of SQLite in Dir; nil: that
+	Store store.Store                   // instead of one of Dir or URL; nil: that
 	Asked func(perdure.SessionID)       // the model was asked; nil: nobody listens
 	Soft  time.Duration                 // the engine's soft budget, which of the tools only linger takes; 0: the engine's default
+	Lease time.Duration                 // of the engine on a shared store, with beats and looks for orphans ten times as often; 0: the engine's defaults
 }
 
 // world is a running engine over a store on the disk, with the caps on background runs and detached calls raised: what is measured is a
 // run, not the waiting for a place.
 type world struct {
 	*local.Engine
-	sqlite *sqlite.Store // nil when another store was given
+	cfg    worldConfig
+	sqlite *sqlite.Store // nil when it is another store
+	tally  *tally        // nil when it is SQLite
 	store  store.Store   // as the engine sees it
 	tools  *tools
 	stop   context.CancelFunc
@@ -41,22 +46,19 @@ type world struct {
 
 // openWorld opens a world and runs its engine.
 func openWorld(ctx context.Context, cfg worldConfig) (*world, error) {
-	w := &world{tools: cfg.Tools, store: cfg.Store, ended: make(chan error, 1), waits: map[perdure.SessionID]chan struct{}{}}
+	w := &world{cfg: cfg, tools: cfg.Tools, ended: make(chan error, 1), waits: map[perdure.SessionID]chan struct{}{}}
 	if w.tools == nil {
 		w.tools = &tools{}
 	}
-	if w.store == nil {
-		st, err := sqlite.Open(ctx, sqlite.Config{Dir: cfg.Dir, Program: "bench"})
-		if err != nil {
-			return nil, err
-		}
-		w.sqlite, w.store = st, st
+	if err := w.openStore(ctx); err != nil {
+		return nil, err
 	}
 	if cfg.Wrap != nil {
 		w.store = cfg.Wrap(w.store)
 	}
 	eng, err := local.Open(ctx, local.Config{
 		Store: w.store, Model: orders{asked: cfg.Asked, done: w.answered}, Tools: tool.NewRegistry(append(w.tools.list(), cfg.More...)...),
+		Shared: cfg.URL != "", Lease: cfg.Lease, Beat: cfg.Lease / 10, OrphanScan: cfg.Lease / 10,
 		PerSession: -1, PerSessionDetached: -1, PerProcess: -1, SoftBudget: cfg.Soft, QueueLength: -1, MaxExecutions: -1, NoProgress: -1, Drain: -1,
 	})
 	if err != nil {
@@ -66,6 +68,37 @@ func openWorld(ctx context.Context, cfg worldConfig) (*world, error) {
 	w.Engine, w.stop = eng, stop
 	go func() { w.ended <- eng.Run(run) }() // until close, which waits for it
 	return w, nil
+}
+
+// openStore opens the store that the world is over.
+func (w *world) openStore(ctx context.Context) error {
+	if w.cfg.Store == nil && w.cfg.URL == "" {
+		st, err := sqlite.Open(ctx, sqlite.Config{Dir: w.cfg.Dir, Program: "bench"})
+		if err != nil {
+			return err
+		}
+		w.sqlite, w.store = st, st
+		return nil
+	}
+	under := w.cfg.Store
+	if under == nil {
+		st, err := postgres.Open(ctx, postgres.Config{URL: w.cfg.URL})
+		if err != nil {
+			return err
+		}
+		under = st
+	}
+	w.tally = &tally{Store: under}
+	w.store = w.tally
+	return nil
+}
+
+// transactions counts those that wrote.
+func (w *world) transactions() int64 {
+	if w.sqlite != nil {
+		return w.sqlite.Stats().Transactions
+	}
+	return w.tally.transactions.Load()
 }
 
 // close stops the engine and closes its store.

@@ -47,10 +47,26 @@ func rows(o options, binary string) []row {
 		return list
 	}
 	kills, sessions := count("R1", 30, 1000), count("sessions", 10, 50)
+	onPostgres := func(kills int, more ...string) []string {
+		args := []string{binary, "chaos", "--store", "postgres", "--kills", strconv.Itoa(kills), "--seed", seed, "-o", "json"}
+		return append(args, more...)
+	}
 	return []row{
 		{
 			"R1", "the real binary is killed, stopped and asked to end at random moments, under mixed work; judged from outside", "kills", kills, nil,
 			[]string{binary, "chaos", "--kills", strconv.Itoa(kills), "--sessions", strconv.Itoa(sessions), "--seed", seed, "-o", "json"},
+		},
+		{
+			"R1-postgres", "the same over Postgres; a server that was stopped beyond its lease begins anew as another worker", "kills", count("R1-postgres", 10, 200), nil,
+			onPostgres(count("R1-postgres", 10, 200)),
+		},
+		{
+			"R9", "Postgres is killed and starts again, at random moments, under mixed work", "outages", count("R9", 10, 100), nil,
+			onPostgres(count("R9", 10, 100), "--faults", "away", "--sessions", "8"),
+		},
+		{
+			"R12-postgres", "a server is stopped for up to 2.5 lease times, another one over the same Postgres takes over, the first goes on", "pauses", count("R12-postgres", 10, 100), nil,
+			onPostgres(count("R12-postgres", 10, 100), "--faults", "stop", "--rival", "--sessions", "8"),
 		},
 		{
 			"R2", "the runtime dies, panics or gets an error at every call of every store method that a turn uses", "points", 0,
@@ -65,6 +81,9 @@ func rows(o options, binary string) []row {
 		},
 		{
 			"R7", "the disk is full at random moments", "cycles", count("R7", 10, 200), env("PERDURE_FULL_DISKS", count("R7", 10, 200)), test("./cmd/perdure", "TestR07.*"),
+		},
+		{
+			"R27", "backups beside a server under load, each restored and verified", "backups", count("R27", 3, 20), env("PERDURE_BACKUPS", count("R27", 3, 20)), test("./cmd/perdure", "TestR27.*"),
 		},
 		{
 			"R12", "a worker is stopped beyond its lease, another takes over, the first goes on", "rounds", count("R12", 300, 10000), env("LEASES", count("R12", 300, 10000)), test("./engine/local", "TestR12.*"),
