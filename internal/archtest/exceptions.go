@@ -29,6 +29,8 @@ func exceptions() []exception {
 		{"json", "tool/rawoutput.go", "a result that we have just encoded"},
 		{"json", "bench/reliability/page.go", "our own results, which the run before kept"},
 		{"json", "internal/chaos/sample.go", "the schema of a server's tool: it has many more keywords than a sample looks at"},
+		{"json", "internal/sandbox/launch_linux.go", "what a stage of ours says in a pipe"},
+		{"json", "internal/sandbox/entry_linux.go", "the order of our own supervisor, in a pipe"},
 		{"json", "internal/supervise/rundir.go", "records of our own supervisor; a later one may have more fields, and a broken one is an error"},
 		{"json", "store/memory/row.go", "our own records"},
 		{"json", "store/sqlstore/record.go", "reads back records that the store wrote itself"},

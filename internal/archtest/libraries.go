@@ -40,7 +40,7 @@ func libraries() []library {
 
 		// safety
 		{"code.dny.dev/ssrf", "v0.3.0", "internal/egress"},
-		{"github.com/landlock-lsm/go-landlock", "v0.11.0", "internal/supervise"},
+		{"github.com/landlock-lsm/go-landlock", "v0.11.0", "internal/sandbox"},
 		{"github.com/tink-crypto/tink-go/v2", "v2.9.0", "internal/secret"},
 
 		// the ways in

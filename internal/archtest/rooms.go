@@ -74,7 +74,8 @@ func inner() []room {
 		{"tool/tooltest", ". tool tool/background engine engine/local store store/memory store/faulty model model/scripted"},
 
 		// leaves, and what carries a command out
-		{"internal/supervise", "."},
+		{"internal/supervise", ". internal/sandbox"},
+		{"internal/sandbox", ""},
 		{"internal/supervise/supervisetest", "internal/supervise"},
 		{"internal/egress", "."},
 		{"internal/secret", "."},

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/perdure/perdure/internal/sandbox"
 )
 
 // What a zero field of a Command means.
@@ -24,6 +26,9 @@ type Command struct {
 	Env []string
 	// Dir is the working directory, an absolute path.
 	Dir string
+	// Workspace is what a confined command may write: an absolute path, Dir or above it; empty is Dir. Without a profile it
+	// means nothing.
+	Workspace string
 	// Timeout, counted from the command's start, kills the tree; zero is none.
 	Timeout time.Duration
 	// Grace lies between SIGTERM and SIGKILL when somebody signals the supervisor by hand; zero is DefaultGrace.
@@ -45,12 +50,15 @@ func (c Command) Check() error {
 	if !filepath.IsAbs(c.Dir) {
 		return fmt.Errorf("supervise: the working directory %q is not an absolute path", c.Dir)
 	}
+	if c.Workspace != "" && !filepath.IsAbs(c.Workspace) {
+		return fmt.Errorf("supervise: the workspace %q is not an absolute path", c.Workspace)
+	}
 	if c.Timeout < 0 || c.Grace < 0 || c.Drain < 0 || c.OutputMaxBytes < 0 {
 		return errors.New("supervise: a limit of the command is negative")
 	}
-	for _, s := range append(append([]string{c.Dir}, c.Argv...), c.Env...) {
+	for _, s := range append(append([]string{c.Dir, c.Workspace}, c.Argv...), c.Env...) {
 		if strings.IndexByte(s, 0) >= 0 {
-			return errors.New("supervise: an argument, a variable or the directory contains a zero byte")
+			return errors.New("supervise: an argument, a variable or a directory contains a zero byte")
 		}
 	}
 	return nil
@@ -82,6 +90,8 @@ type commandFile struct {
 	GraceMS        int64    `json:"grace_ms"`
 	DrainMS        int64    `json:"drain_ms"`
 	OutputMaxBytes int64    `json:"output_max_bytes"`
+
+	Sandbox *sandbox.Order `json:"sandbox,omitempty"` // without the command, which stands above
 }
 
 func newCommandFile(host string, c Command) commandFile {

@@ -10,15 +10,19 @@ import (
 	"runtime/debug"
 	"strconv"
 	"syscall"
+
+	"github.com/perdure/perdure/internal/sandbox"
 )
 
 // dirVariable names the run directory to a new supervisor, and makes it one.
 const dirVariable = "PERDURE_SUPERVISE"
 
-// Entry returns at once, unless this process was started as a supervisor: then it becomes one and never returns.
+// Entry returns at once, unless this process was started as a supervisor, or as the stage of a sandbox below one: then
+// it becomes that and never returns.
 //
 // Call it first in main, and in TestMain, before any other set-up: whatever runs before it runs in every supervisor.
 func Entry() {
+	sandbox.Entry()
 	entered.Store(true)
 	dir := os.Getenv(dirVariable)
 	if dir == "" {
@@ -72,10 +76,10 @@ func newSupervisor(dir string) (*supervisor, error) {
 		return nil, err // with its ticket it went, when it was revoked
 	case err != nil:
 		return nil, err
-	case f.Version != version:
-		return nil, fmt.Errorf("%s has version %d, this program knows %d", path, f.Version, version)
+	case f.Version != version && f.Version != confinedVersion, (f.Version == confinedVersion) != (f.Sandbox != nil):
+		return nil, fmt.Errorf("%s has version %d, this program knows %d", path, f.Version, confinedVersion)
 	}
-	s.command, s.host = f.command(), f.Host
+	s.command, s.host, s.sandbox = f.command(), f.Host, f.Sandbox
 	if err := s.command.Check(); err != nil {
 		return nil, err
 	}

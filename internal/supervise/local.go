@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/perdure/perdure/internal/sandbox"
 )
 
 // entered says whether this program calls Entry. It is a fact about the program, like its name, and hence global.
@@ -24,6 +26,15 @@ type Config struct {
 	Host string
 	// StartTimeout bounds how long Start waits for the supervisor to take its ticket; then it is revoked. Zero means 30 s: a machine that is busy syncing is slow to start anything.
 	StartTimeout time.Duration
+
+	// Profile confines every command; the zero value confines none.
+	Profile Profile
+	// Unsafe lets commands run where this machine cannot keep the profile, with what it can keep; a run's Record says what.
+	Unsafe bool
+	// Limits bound what each confined command uses up. The zero value of each is a default.
+	Limits Limits
+	// Reads are folders and files that confined commands may read and execute besides those of the system.
+	Reads []string
 }
 
 // Local runs commands under supervisors on this machine. It has no goroutines and needs no closing.
@@ -35,6 +46,7 @@ type Local struct {
 	supervisor   string
 	machine      machine
 	startTimeout time.Duration
+	sandbox      sandbox.Config
 
 	mu       sync.Mutex
 	children map[int]bool // guarded by mu: supervisors that we started and have not reaped, by pid
@@ -45,7 +57,8 @@ var _ Runner = (*Local)(nil)
 // New checks c and finds out on which machine we are.
 //
 // Unsupported: this is no Linux, or /proc is missing. A Config without Supervisor in a program that never called Entry
-// is refused, because the program would start itself again instead of a supervisor.
+// is refused, because the program would start itself again instead of a supervisor. Unenforceable: the profile was tried,
+// and this machine cannot keep it.
 func New(c Config) (*Local, error) {
 	if c.Supervisor == "" {
 		if !entered.Load() {
@@ -54,6 +67,9 @@ func New(c Config) (*Local, error) {
 		}
 		c.Supervisor = selfProgram
 	}
+	if err := sandbox.Try(c.Supervisor, c.sandboxed()); err != nil {
+		return nil, fmt.Errorf("supervise: %w", err)
+	}
 	m, err := thisMachine(c.Host)
 	if err != nil {
 		return nil, fmt.Errorf("supervise: learn about this machine: %w", err)
@@ -61,7 +77,7 @@ func New(c Config) (*Local, error) {
 	if c.StartTimeout <= 0 {
 		c.StartTimeout = 30 * time.Second
 	}
-	l := &Local{supervisor: c.Supervisor, machine: m, startTimeout: c.StartTimeout, children: map[int]bool{}}
+	l := &Local{supervisor: c.Supervisor, machine: m, startTimeout: c.StartTimeout, sandbox: c.sandboxed(), children: map[int]bool{}}
 	return l, nil
 }
 

@@ -18,6 +18,9 @@ func TestMain(m *testing.M) {
 	supervisetest.Main()
 	runtimeFixture()
 	treeFixture()
+	escapeFixture()
+	confinedFixture()
+	beCareless()
 	os.Exit(m.Run())
 }
 
@@ -34,6 +37,29 @@ func TestLocal(t *testing.T) {
 			},
 		}
 	}})
+}
+
+// TestConfinedLocal holds a confined command to the laws of every command.
+func TestConfinedLocal(t *testing.T) {
+	t.Parallel()
+	for _, profile := range []supervise.Profile{supervise.ProfileWorkspace, supervise.ProfileIsolated} {
+		t.Run(string(profile), func(t *testing.T) {
+			t.Parallel()
+			requireProfile(t, profile)
+			supervisetest.Run(t, supervisetest.Adapter{New: func(t *testing.T) supervisetest.Harness {
+				root := newRoot(t, memoryDir(t))
+				return supervisetest.Harness{
+					Adds:      []string{"HOME=", "TMPDIR="},
+					Root:      root,
+					Dir:       t.TempDir(),
+					NewRunner: func() supervise.Runner { return confined(t, supervise.Config{Profile: profile}) },
+					Argv: func(program string, args ...string) []string {
+						return supervisetest.Argv(self(), program, args...)
+					},
+				}
+			}})
+		})
+	}
 }
 
 // newLocal makes one more runtime on this machine.

@@ -11,6 +11,9 @@ import (
 // version is the newest version of the files that this code writes and reads. A newer binary reads all older ones.
 const version = 1
 
+// confinedVersion is that of a command file with a sandbox: a program that knows of none must not run it.
+const confinedVersion = 2
+
 // Record says which processes a run consists of. A process is ours only where host, boot, pid namespace, pid and start
 // time are all equal (RC20).
 type Record struct {
@@ -24,6 +27,8 @@ type Record struct {
 	CommandStartTime uint64    `json:"command_start_time"` // in clock ticks since boot
 	Program          string    `json:"program"`            // the first argument, for people
 	StartedAt        time.Time `json:"started_at"`
+	Profile          string    `json:"profile,omitempty"`  // of the sandbox; empty: none
+	Enforced         []string  `json:"enforced,omitempty"` // what the kernel keeps of it, in words; empty until the command is up
 }
 
 // Exit says how a run ended.
@@ -36,6 +41,8 @@ type Exit struct {
 	Error  string `json:"error,omitempty"` // why the command did not run at all
 	// TimedOut: Command.Timeout ended it.
 	TimedOut bool `json:"timed_out"`
+	// Limit, where it is not empty, says which limit of the sandbox the command was killed for.
+	Limit string `json:"limit,omitempty"`
 	// Cancelled: a stop was requested before the command's first process had ended. Its result may be real all the same.
 	Cancelled bool      `json:"cancelled"`
 	StartedAt time.Time `json:"started_at"`

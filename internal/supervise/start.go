@@ -44,7 +44,15 @@ func (l *Local) start(ctx context.Context, dir string, c Command) (Record, error
 	if err := checkTicket(dir); err != nil {
 		return Record{}, err
 	}
-	if err := writeCommand(dir, newCommandFile(l.machine.host, c)); err != nil {
+	f := newCommandFile(l.machine.host, c)
+	var err error
+	if f.Sandbox, err = l.order(dir, c); err != nil {
+		return Record{}, giveUp(dir, err)
+	}
+	if f.Sandbox != nil {
+		f.Version = confinedVersion
+	}
+	if err := writeCommand(dir, f); err != nil {
 		return Record{}, giveUp(dir, fmt.Errorf("write command: %w", err))
 	}
 	reached(dir, "runtime wrote command")

@@ -2,7 +2,7 @@
 // the runtime that asked for it, and the next runtime finds it again: with its output, byte for byte, and with its
 // real exit code.
 //
-// It imports nothing of ours and only the standard library. [Local] is the real thing (Linux only);
+// It imports internal/sandbox, which confines the command where Config.Profile says so, and the standard library. [Local] is the real thing (Linux only);
 // supervisetest.World is the fake, and supervisetest.Run the laws that both keep.
 //
 // The one thing to know: a run is a directory, and one rename in it decides whether the command ever runs (RC20).
@@ -18,6 +18,7 @@
 //	record                     who the supervisor is: host, boot, pid, start time
 //	output                     stdout and stderr in framed chunks, in the order in which they came
 //	stop                       the request to end, which a lost signal cannot lose
+//	scratch                    HOME and TMPDIR of a confined command; gone when it has ended
 //	exit                       how it ended; written last, when no process of the tree is left
 //	supervisor.err             what the supervisor itself had to say: empty, or a bug
 package supervise

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/perdure/perdure/internal/sandbox"
 )
 
 // How often a supervisor looks without having been woken: for a stop file, and for processes that are not its children.
@@ -25,6 +27,7 @@ type supervisor struct {
 	dir     string
 	host    string
 	command Command
+	sandbox *sandbox.Order // nil: the command is not confined
 	rec     Record
 	broken  error // why the command cannot be started, though we have the ticket
 
@@ -40,7 +43,10 @@ type supervisor struct {
 	ended     bool // the command's first process was reaped
 	childless bool // the kernel says that we have no children, hence no descendants
 	status    syscall.WaitStatus
-	drainBy   time.Time // when waiting for the end of the streams ends; zero before it begins
+	ends      <-chan syscall.WaitStatus // the command's end, told by its init; nil: the kernel tells
+	watch     *watch                    // nil: nothing is limited
+	limit     string                    // which limit was exceeded
+	drainBy   time.Time                 // when waiting for the end of the streams ends; zero before it begins
 
 	asked     bool     // a signal asked for the end
 	stop      stopFile // the last request that was seen
@@ -86,8 +92,10 @@ func (s *supervisor) supervise() Exit {
 		_ = p.hurry() // fails only where the pump is done
 	}
 	pumps.Wait()
+	s.removeScratch()
 
 	e.EndedAt, e.TimedOut, e.Cancelled = now(), s.timedOut, s.cancelled
+	e.Limit = s.limit
 	e.Code = s.status.ExitStatus()
 	if s.status.Signaled() {
 		e.Signal = int(s.status.Signal())
@@ -137,6 +145,8 @@ func (s *supervisor) await() {
 		case <-s.wake:
 		case <-drained:
 			drained = nil
+		case ws, ok := <-s.ends:
+			s.take(ws, ok)
 		case <-timer.C:
 		}
 	}
@@ -152,6 +162,8 @@ func (s *supervisor) runOnce(at time.Time, drained bool) bool {
 		return true
 	case s.stopping() && !at.Before(s.killAt):
 		return true
+	case s.overrun(at):
+		return true
 	case !s.ended, s.stopping() && s.groupLives():
 		return false
 	case drained:
@@ -166,6 +178,9 @@ func (s *supervisor) runOnce(at time.Time, drained bool) bool {
 // nextLook is how long nothing can become due.
 func (s *supervisor) nextLook(at time.Time) time.Duration {
 	d := idleLook
+	if s.watch != nil {
+		d = watchLook
+	}
 	if s.stopping() {
 		d = busyLook
 	}

@@ -28,6 +28,9 @@ func (s *supervisor) start() (int, error) {
 		return cannotExecute, err
 	}
 	defer null.Close()
+	if s.sandbox != nil {
+		return s.startConfined(program, null)
+	}
 	pid, err := syscall.ForkExec(program, s.command.Argv, &syscall.ProcAttr{
 		Dir: s.command.Dir, Env: s.command.Env,
 		Files: []uintptr{null.Fd(), uintptr(s.pipes[0].wfd), uintptr(s.pipes[1].wfd)},
@@ -83,7 +86,7 @@ func (s *supervisor) reap() {
 		case err != nil || pid == 0:
 			return
 		case pid == s.rec.CommandPID:
-			s.ended, s.status = true, ws
+			s.settle(ws)
 		}
 	}
 }

@@ -122,11 +122,12 @@ func (b *Bash) command(call tool.Call) (supervise.Command, error) {
 		return supervise.Command{}, err
 	}
 	return supervise.Command{
-		Argv:    []string{"/bin/bash", "-c", "--", args.Command},
-		Env:     b.env,
-		Dir:     dir,
-		Timeout: time.Duration(args.TimeoutSeconds) * time.Second,
-		Grace:   b.grace,
+		Argv:      []string{"/bin/bash", "-c", "--", args.Command},
+		Env:       b.env,
+		Dir:       dir,
+		Workspace: b.dir,
+		Timeout:   time.Duration(args.TimeoutSeconds) * time.Second,
+		Grace:     b.grace,
 	}, nil
 }
 

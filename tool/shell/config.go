@@ -31,12 +31,20 @@ type Config struct {
 	Dir        string           // the working directory of commands; required
 	Env        []string         // the whole environment, as name=value; nil: PATH, HOME, LANG and TMPDIR of this process
 	Grace      time.Duration    // between SIGTERM and SIGKILL when a call is stopped; 0: DefaultGrace
+
+	// Profile confines commands to Dir; empty: not at all. A Runner has its own, so it goes with a nil one only.
+	Profile supervise.Profile
+	// Unsafe, Limits and Reads are those of supervise.Config, and mean something with a Profile only.
+	Unsafe bool
+	Limits supervise.Limits
+	Reads  []string
 }
 
 // New makes the tool bash.
 //
 // It refuses where commands could not outlive this process: in a program that neither calls [Supervise] nor
-// names a Supervisor, and on a system that is not Linux (supervise.Unsupported).
+// names a Supervisor, and on a system that is not Linux (supervise.Unsupported). So it does where this machine cannot keep
+// the Profile (supervise.Unenforceable).
 func New(c Config) (*Bash, error) {
 	b := &Bash{spec: describe(), runner: c.Runner, env: c.Env, grace: c.Grace}
 	if c.RunsDir == "" || c.Dir == "" {
@@ -61,9 +69,17 @@ func New(c Config) (*Bash, error) {
 	if b.grace == 0 {
 		b.grace = DefaultGrace
 	}
+	if b.runner != nil && c.Profile.Confines() {
+		return nil, errors.New("bash: a Runner confines commands by its own profile: set it in supervise.Config, and leave Profile empty here")
+	}
 	if b.runner == nil {
 		// That the entry was called is for supervise to know: it keeps the one fact, and refuses without it.
-		b.runner, err = supervise.New(supervise.Config{Supervisor: c.Supervisor})
+		b.runner, err = supervise.New(supervise.Config{
+			Supervisor: c.Supervisor, Profile: c.Profile, Unsafe: c.Unsafe, Limits: c.Limits, Reads: c.Reads,
+		})
+		if errors.Is(err, supervise.Unenforceable) {
+			return nil, fmt.Errorf("bash cannot be offered under the profile %s: %w", c.Profile, err)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("bash cannot be offered: call shell.Supervise first in main, or set shell.Config.Supervisor: %w", err)
 		}

@@ -218,6 +218,9 @@ func (o *output) result(e supervise.Exit) tool.Result {
 	a.Stdout, cutOut = o.stdout.text()
 	a.Stderr, cutErr = o.stderr.text()
 	a.Truncated = cutOut || cutErr || e.DroppedBytes > 0
+	if e.Limit != "" {
+		a.Stderr += "\n[The command was killed: " + e.Limit + ".]"
+	}
 	r := tool.Success(a)
 	r.ExitCode = &e.Code
 	return r

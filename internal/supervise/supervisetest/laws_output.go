@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -148,7 +149,15 @@ func ownEnvironment(ctx context.Context, t *testing.T, h Harness) {
 
 	got := follow(ctx, t, h.start(ctx, t, "a", c), 0)
 
-	if want := strings.Join(c.Env, "\n"); string(got.all) != want {
-		t.Errorf("the command sees %q, want %q", got.all, want)
+	seen := strings.Split(string(got.all), "\n")
+	for _, name := range h.Adds {
+		i := slices.IndexFunc(seen, func(v string) bool { return strings.HasPrefix(v, name) })
+		if i < 0 {
+			t.Fatalf("the command sees %q, and no %s", seen, name)
+		}
+		seen = slices.Delete(seen, i, i+1)
+	}
+	if want := strings.Join(c.Env, "\n"); strings.Join(seen, "\n") != want {
+		t.Errorf("the command sees %q, want %q", seen, want)
 	}
 }

@@ -22,6 +22,7 @@ type Harness struct {
 	Dir       string                                        // a working directory for commands
 	NewRunner func() supervise.Runner                       // one more runtime in this world
 	Argv      func(program string, args ...string) []string // the command line of one of Programs
+	Adds      []string                                      // variables, as NAME=, that the runner's sandbox adds to every environment
 }
 
 // Adapter is what the suite tests.

@@ -1,0 +1,183 @@
+package sandbox
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"unsafe"
+)
+
+// The status that a shell gives for a command that it cannot execute, or not find.
+const (
+	cannotExecute = 126
+	notFound      = 127
+)
+
+// Entry returns at once, unless this process was started as a stage: then it becomes the command, or its init, and never
+// returns. Call it before anything else.
+func Entry() {
+	stage := os.Getenv(stageVariable)
+	if stage == "" {
+		return
+	}
+	// What is set on one thread only, and the exec, have to be on the same one.
+	runtime.LockOSThread()
+	for _, fd := range []int{orderFD, reportFD} {
+		syscall.CloseOnExec(fd)
+	}
+	r := &reporter{encode: json.NewEncoder(os.NewFile(reportFD, "report"))}
+	orders := os.NewFile(orderFD, "order")
+	var o Order
+	if err := json.NewDecoder(orders).Decode(&o); err != nil {
+		r.refuse(fmt.Errorf("read order: %w", err))
+	}
+	orders.Close()
+	if stage == "init" {
+		r.refuse(runInit(o, r))
+	}
+	r.refuse(runStage(o, r))
+}
+
+// reporter tells the parent how far we are.
+type reporter struct{ encode *json.Encoder }
+
+// say writes one message. That nobody listens any more is no matter: who does not listen is dead, and so are we soon.
+func (r *reporter) say(m message) { _ = r.encode.Encode(m) }
+
+// refuse ends this process with a reason.
+func (r *reporter) refuse(err error) {
+	m := message{Refused: err.Error(), Code: cannotExecute}
+	if refusal := (*Refusal)(nil); errors.As(err, &refusal) {
+		m.Code = refusal.Code
+	}
+	r.say(m)
+	syscall.Exit(cannotExecute)
+}
+
+// runStage puts everything on and executes the command. It returns only with the reason why it could not.
+func runStage(o Order, r *reporter) error {
+	if err := makeScratch(string(o.Scratch)); err != nil {
+		return fmt.Errorf("make scratch folder: %w", err)
+	}
+	if !o.Trial {
+		if err := os.Chdir(string(o.Dir)); err != nil {
+			return fmt.Errorf("enter working directory: %w", err)
+		}
+	}
+	c, err := newCall(o)
+	if err != nil {
+		return err
+	}
+	enforced, filter, err := confine(o)
+	if err != nil {
+		return err
+	}
+	if err := stayWith(o.Parent); err != nil {
+		return err
+	}
+	if o.Trial {
+		if err := install(filter); err != nil {
+			return err
+		}
+		r.say(message{Enforced: enforced})
+		syscall.Exit(0)
+	}
+	r.say(message{Enforced: enforced})
+	// From here on nothing may be allocated: the address space may be used up.
+	if err := limitMemory(o.Limits); err != nil {
+		return err
+	}
+	if err := install(filter); err != nil {
+		return err
+	}
+	return c.exec()
+}
+
+// call is an execve that is ready: no memory is taken any more when it is made.
+type call struct {
+	program string
+	path    *byte
+	argv    []*byte
+	env     []*byte
+}
+
+func newCall(o Order) (*call, error) {
+	c := &call{program: string(o.Program)}
+	var err error
+	if c.path, err = syscall.BytePtrFromString(c.program); err != nil {
+		return nil, err
+	}
+	if c.argv, err = pointers(o.Argv); err != nil {
+		return nil, err
+	}
+	c.env, err = pointers(environment(o))
+	return c, err
+}
+
+func pointers(words [][]byte) ([]*byte, error) {
+	all := make([]string, len(words))
+	for i, word := range words {
+		all[i] = string(word)
+	}
+	return syscall.SlicePtrFromStrings(all)
+}
+
+func (c *call) exec() error {
+	_, _, errno := syscall.RawSyscall(syscall.SYS_EXECVE, uintptr(unsafe.Pointer(c.path)),
+		uintptr(unsafe.Pointer(&c.argv[0])), uintptr(unsafe.Pointer(&c.env[0])))
+	if errno == syscall.ENOENT {
+		return &Refusal{Code: notFound, Text: fmt.Sprintf("program %q, or the interpreter that it names, does not exist", c.program)}
+	}
+	if errno == syscall.EACCES {
+		return fmt.Errorf("execute %q: %w: the sandbox lets it be neither read nor executed, or it is no program", c.program, errno)
+	}
+	return fmt.Errorf("execute %q: %w", c.program, errno)
+}
+
+// makeScratch makes the run's own folder, with a home and a place for temporary files.
+func makeScratch(dir string) error {
+	for _, d := range []string{dir, homeOf(dir), temporaryOf(dir)} {
+		if err := os.Mkdir(d, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+func homeOf(scratch string) string      { return filepath.Join(scratch, "home") }
+func temporaryOf(scratch string) string { return filepath.Join(scratch, "tmp") }
+
+// environment is that of the command. HOME and TMPDIR are the scratch folder's, unless the host chose ones inside the
+// workspace: the others could not be used anyway, and programs fail where their home cannot be read.
+func environment(o Order) [][]byte {
+	env := make([][]byte, 0, len(o.Env)+2)
+	chosen := map[string]bool{}
+	for _, v := range o.Env {
+		name, value, _ := strings.Cut(string(v), "=")
+		if name == "HOME" || name == "TMPDIR" {
+			if chosen[name] || !within(string(o.Workspace), value) {
+				continue
+			}
+			chosen[name] = true
+		}
+		env = append(env, v)
+	}
+	if !chosen["HOME"] {
+		env = append(env, []byte("HOME="+homeOf(string(o.Scratch))))
+	}
+	if !chosen["TMPDIR"] {
+		env = append(env, []byte("TMPDIR="+temporaryOf(string(o.Scratch))))
+	}
+	return env
+}
+
+// within reports whether path is folder or lies in it, by their names.
+func within(folder, path string) bool {
+	rel, err := filepath.Rel(folder, path)
+	return err == nil && filepath.IsLocal(rel)
+}

@@ -1,0 +1,223 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"unsafe"
+)
+
+// Attributes of mounts, mount_setattr(2).
+const (
+	attrReadOnly  = 1
+	attrNoSetuid  = 2
+	attrNoDevices = 4
+	sysMountAttr  = 442 // the same on every architecture
+)
+
+// systemPaths are what a shell and the programs of a system need to read. Of /etc there are only files that anybody may know.
+func systemPaths() []string {
+	paths := []string{"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/usr", "/opt", "/nix/store", "/gnu/store", "/run/current-system"}
+	for _, name := range []string{
+		"alternatives", "bash.bashrc", "ca-certificates", "ca-certificates.conf", "crypto-policies", "debian_version", "default/locale",
+		"fonts", "gai.conf", "gitconfig", "group", "host.conf", "hosts", "inputrc", "java", "ld.so.cache", "ld.so.conf", "ld.so.conf.d",
+		"locale.alias", "locale.conf", "localtime", "lsb-release", "magic", "mailcap", "manpath.config", "mime.types", "nsswitch.conf",
+		"os-release", "passwd", "perl", "pki/ca-trust", "pki/tls/certs", "pki/tls/cert.pem", "profile", "profile.d", "protocols",
+		"python3", "resolv.conf", "rpc", "services", "shells", "ssl/certs", "ssl/cert.pem", "ssl/openssl.cnf", "static", "terminfo", "timezone", "vimrc", "wgetrc", "xattr.conf",
+	} {
+		paths = append(paths, "/etc/"+name)
+	}
+	return paths
+}
+
+// devices are those that a command has.
+func devices() []string {
+	return []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"}
+}
+
+// buildView makes a file system of the command's own and enters it: what the system and the order let be read, the
+// workspace, the scratch folder (which is /tmp, too), its own /proc and the harmless devices. Everything else is not there.
+func buildView(o Order) error {
+	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("keep our mounts to ourselves: %w", err)
+	}
+	// Any folder will do, as it is covered from now on, and only for us.
+	v := view{root: temporaryOf(string(o.Scratch))}
+	scratch, err := os.Open(string(o.Scratch)) // before it is covered
+	if err != nil {
+		return err
+	}
+	defer scratch.Close()
+	workspace, err := os.Open(string(o.Workspace))
+	if err != nil {
+		return err
+	}
+	defer workspace.Close()
+	temporary, err := os.Open(temporaryOf(string(o.Scratch)))
+	if err != nil {
+		return err
+	}
+	defer temporary.Close()
+	if err := syscall.Mount("perdure", v.root, "tmpfs", syscall.MS_NOSUID|syscall.MS_NODEV, "size=4m,mode=755"); err != nil {
+		return fmt.Errorf("mount a root: %w", err)
+	}
+	// What may be written comes flat where the new root is mounted in it, which must not come along. What comes later covers
+	// what came before, so the workspace is last.
+	write := func(from *os.File, to string, flat bool) error {
+		path := fmt.Sprintf("/proc/self/fd/%d", from.Fd())
+		return v.bind(mount{from: path, to: to, attributes: attrNoSetuid | attrNoDevices, flat: flat})
+	}
+	if err := errors.Join(write(temporary, "/tmp", true), v.kernelFiles()); err != nil {
+		return err
+	}
+	if err := v.readOnly(append(systemPaths(), o.Reads...)); err != nil {
+		return err
+	}
+	if err := errors.Join(write(scratch, string(o.Scratch), true), write(workspace, string(o.Workspace), false)); err != nil {
+		return err
+	}
+	return v.enter()
+}
+
+// view is a file system under construction.
+type view struct{ root string }
+
+func (v view) at(path string) string { return filepath.Join(v.root, path) }
+
+// readOnly shows paths as they are outside, without the right to change them.
+func (v view) readOnly(paths []string) error {
+	slices.Sort(paths)
+	for i, path := range paths {
+		path = filepath.Clean(path)
+		if slices.ContainsFunc(paths[:i], func(above string) bool { return within(above, path) }) {
+			continue
+		}
+		st, err := os.Lstat(path)
+		if err != nil {
+			continue // missing, or not ours to see
+		}
+		if st.Mode()&fs.ModeSymlink != 0 && v.link(path) {
+			continue
+		}
+		if err := v.bind(mount{from: path, to: path, attributes: attrReadOnly | attrNoSetuid | attrNoDevices}); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// link repeats a symbolic link whose target is shown, like that of /bin; another is shown as what it points to.
+func (v view) link(path string) bool {
+	to, err := os.Readlink(path)
+	if err != nil || !strings.HasPrefix(filepath.Join(filepath.Dir(path), to), "/usr/") && !strings.HasPrefix(to, "/usr/") {
+		return false
+	}
+	return os.MkdirAll(filepath.Dir(v.at(path)), 0o755) == nil && os.Symlink(to, v.at(path)) == nil
+}
+
+// mount shows the file or folder from at the path to, with all that is mounted in it unless it is flat.
+type mount struct {
+	from, to   string
+	attributes uint64
+	flat       bool
+}
+
+func (v view) bind(m mount) error {
+	st, err := os.Stat(m.from)
+	if err != nil {
+		return err
+	}
+	target := v.at(m.to)
+	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+		return err
+	}
+	if st.IsDir() {
+		err = os.MkdirAll(target, 0o755)
+	} else {
+		err = os.WriteFile(target, nil, 0o644)
+	}
+	if err != nil {
+		return fmt.Errorf("make a place for %s: %w", m.to, err)
+	}
+	flags := uintptr(syscall.MS_BIND)
+	if !m.flat {
+		flags |= syscall.MS_REC
+	}
+	if err := syscall.Mount(m.from, target, "", flags, ""); err != nil {
+		return fmt.Errorf("bind %s: %w", m.to, err)
+	}
+	if err := setAttributes(target, m.attributes, true); err != nil {
+		return fmt.Errorf("restrict the mount of %s: %w", m.to, err)
+	}
+	return nil
+}
+
+// kernelFiles mounts /proc of our pid namespace, the devices and a /dev/shm.
+func (v view) kernelFiles() error {
+	const quiet = syscall.MS_NOSUID | syscall.MS_NODEV | syscall.MS_NOEXEC
+	for _, dir := range []string{"/proc", "/dev/shm"} {
+		if err := os.MkdirAll(v.at(dir), 0o755); err != nil {
+			return err
+		}
+	}
+	for _, device := range devices() {
+		if err := v.bind(mount{from: device, to: device, attributes: attrNoSetuid}); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	for name, to := range map[string]string{"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2"} {
+		if err := os.Symlink(to, v.at("/dev/"+name)); err != nil {
+			return err
+		}
+	}
+	if err := syscall.Mount("shm", v.at("/dev/shm"), "tmpfs", quiet, "size=64m,mode=1777"); err != nil {
+		return fmt.Errorf("mount /dev/shm: %w", err)
+	}
+	if err := syscall.Mount("proc", v.at("/proc"), "proc", quiet, ""); err != nil {
+		return fmt.Errorf("mount /proc (a container that covers parts of its own /proc forbids it): %w", err)
+	}
+	return nil
+}
+
+// enter makes the view the root and forgets the old one.
+func (v view) enter() error {
+	if err := os.Chdir(v.root); err != nil {
+		return err
+	}
+	if err := syscall.PivotRoot(".", "."); err != nil {
+		return fmt.Errorf("pivot root: %w", err)
+	}
+	if err := syscall.Unmount(".", syscall.MNT_DETACH); err != nil {
+		return fmt.Errorf("let go of the old root: %w", err)
+	}
+	if err := os.Chdir("/"); err != nil {
+		return err
+	}
+	return setAttributes("/", attrReadOnly, false)
+}
+
+// setAttributes adds attributes to the mount at path, and with deep to all below it.
+func setAttributes(path string, set uint64, deep bool) error {
+	p, err := syscall.BytePtrFromString(path)
+	if err != nil {
+		return err
+	}
+	const here, recursive = -100, 0x8000 // AT_FDCWD, AT_RECURSIVE
+	attr := struct{ set, clear, propagation, user uint64 }{set: set}
+	var flags uintptr
+	if deep {
+		flags = recursive
+	}
+	at := here
+	_, _, errno := syscall.Syscall6(sysMountAttr, uintptr(at), uintptr(unsafe.Pointer(p)), flags,
+		uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr), 0)
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}
