@@ -25,8 +25,8 @@ import (
 // Config says what to open. Only URL is required.
 type Config struct {
 	URL      string        // postgres://user:password@host:port/database?sslmode=…, or the words of libpq; what it leaves out comes from PGHOST and its like
-	Writers  int           // connections for transactions; 0: twice the processors, at least 4
-	Readers  int           // connections for views; 0: as many as Writers would be by default
+	Writers  int           // connections for transactions; 0: 24, so that three processes stay below the 100 that a server has by default
+	Readers  int           // connections for views; 0: twice the processors, at least 4, at most 8
 	Patience time.Duration // how long a transaction or view is tried while the database is away or in dispute; 0: 30 s
 	Poll     time.Duration // how often watched sessions are looked at, in case a word from another process was lost; 0: 1 s
 	Idle     time.Duration // after which the server ends a transaction whose process says nothing: it may be paused, and holds locks; 0: 10 s
@@ -64,8 +64,7 @@ func (cfg Config) prepare(ctx context.Context, parsed *pgx.ConnConfig) (err erro
 }
 
 func (cfg Config) filled() Config {
-	connections := max(4, 2*runtime.GOMAXPROCS(0))
-	cfg.Writers, cfg.Readers = cmp.Or(cfg.Writers, connections), cmp.Or(cfg.Readers, connections)
+	cfg.Writers, cfg.Readers = cmp.Or(cfg.Writers, 24), cmp.Or(cfg.Readers, min(max(4, 2*runtime.GOMAXPROCS(0)), 8))
 	cfg.Patience, cfg.Poll, cfg.Idle = cmp.Or(cfg.Patience, 30*time.Second), cmp.Or(cfg.Poll, time.Second), cmp.Or(cfg.Idle, 10*time.Second)
 	return cfg
 }

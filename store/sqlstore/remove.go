@@ -43,6 +43,7 @@ func removals() []string {
 
 // RemoveSession removes a session with all that belongs to it.
 func (tx *Tx) RemoveSession(id perdure.SessionID) error {
+	delete(tx.locks.last, id)
 	s, err := one(tx, scanSession, selectSession+tx.dialect.RowLock, id)
 	if err == nil {
 		var ties store.Ties

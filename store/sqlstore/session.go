@@ -99,6 +99,12 @@ func (tx *Tx) LockSession(id perdure.SessionID, epoch int64) (int64, error) {
 		return 0, fmt.Errorf("lock session %s: %w", id, err)
 	}
 	tx.held(id)
+	if !tx.alone() {
+		if tx.locks.last == nil {
+			tx.locks.last = map[perdure.SessionID]int64{}
+		}
+		tx.locks.last[id] = stored.lastSeq
+	}
 	return stored.lastSeq, nil
 }
 

@@ -193,6 +193,7 @@ type locks struct {
 	sessions []perdure.SessionID
 	tasks    []perdure.TaskID // whose sessions are held
 	names    []lockName
+	last     map[perdure.SessionID]int64 // the last seq, of sessions that were locked with it; nil: of none
 }
 
 // lockName is a lock without a row, and how it is held.

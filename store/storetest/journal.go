@@ -24,7 +24,9 @@ func journalLaws() []law {
 		{"refuses_an_unknown_session", appendToUnknown},
 		{"refuses_an_event_id_that_exists", knownEventID},
 		{"refuses_an_event_without_a_fact", factlessEvent},
-		{"keeps_nothing_of_a_refused_append", refusedAppend},
+		{"keeps_nothing_of_a_refused_append", func(s *subject) { refusedAppend(s, false) }},
+		{"keeps_nothing_of_a_refused_append_under_the_lock", func(s *subject) { refusedAppend(s, true) }},
+		{"numbers_events_under_the_lock", appendUnderLock},
 		{"has_no_gap_after_a_failed_transaction", gapAfterFailure},
 		{"numbers_concurrent_appends_in_order", concurrentAppends},
 		{"gives_out_copies", journalCopies},
@@ -268,14 +270,48 @@ func factlessEvent(s *subject) {
 	s.checkSeqs(id, 0)
 }
 
+// However many at once, after the row was locked and read.
+func appendUnderLock(s *subject) {
+	id := s.session()
+	sizes := []int{1, 8, 0, 17, 2, 9, 1}
+	total := 0
+
+	s.write(func(tx store.Tx) error {
+		total = 0
+		for _, n := range sizes {
+			last, err := tx.LockSession(id, 0)
+			if err == nil && last != int64(total) {
+				err = fmt.Errorf("the last event is %d, want %d", last, total)
+			}
+			for _, half := range []int{n / 2, n - n/2} {
+				if err == nil {
+					err = tx.Append(id, s.events(half))
+				}
+			}
+			if err != nil {
+				return err
+			}
+			total += n
+		}
+		return nil
+	})
+
+	s.checkSeqs(id, total)
+}
+
 // A transaction may go on after a refused Append.
-func refusedAppend(s *subject) {
+func refusedAppend(s *subject, lock bool) {
 	id := s.session()
 	s.append(id, 1)
 	known := s.journal(id)[0]
 	before, between, after := s.events(2), s.events(2), s.events(2)
 
 	s.write(func(tx store.Tx) error {
+		if lock {
+			if _, err := tx.LockSession(id, 0); err != nil {
+				return err
+			}
+		}
 		if err := tx.Append(id, slices.Clone(before)); err != nil {
 			return err
 		}
