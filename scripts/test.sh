@@ -94,7 +94,7 @@ need_postgres() {
 		bring "the store on Postgres is tried with its server" postgresql
 		program=$(postgres_program) || fail "postgresql is installed, and its program postgres is not in /usr/lib/postgresql/*/bin"
 	fi
-	step "PostgreSQL: $("$program" --version | awk '{print $NF}')"
+	step "PostgreSQL: $("$program" --version | awk '{print $3}')"
 }
 
 need_c() {

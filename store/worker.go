@@ -39,6 +39,9 @@ type WorkerWriter interface {
 	BeatWorker(id perdure.WorkerID, lease time.Duration) (Beat, error)
 	// BuryWorker removes the row of a worker whose lease has passed by the store's clock; it leaves one that holds alone.
 	BuryWorker(id perdure.WorkerID) error
+	// RetireWorker is RemoveWorker for one that has ended in order: of each session that it still drives one take-up is taken
+	// back, so that an orderly end is no attempt that came to nothing (TN1).
+	RetireWorker(id perdure.WorkerID) error
 	// RemoveWorker hands the lease back; removing it again does nothing.
 	RemoveWorker(id perdure.WorkerID) error
 }

@@ -435,7 +435,8 @@ func (e *Engine) end(ctx context.Context, broken bool) {
 	e.running, e.ended = false, true
 	e.fail(perdure.CauseShutdown)
 	e.mu.Unlock()
-	if !e.lapsed() && !broken { // else nothing that it does counts any more
+	lost := e.lapsed()
+	if !lost && !broken { // else nothing that it does counts any more
 		drain, stop := context.WithTimeout(context.WithoutCancel(ctx), max(e.cfg.Drain, 0))
 		e.lanes.WaitIdle(drain)
 		stop()
@@ -449,7 +450,12 @@ func (e *Engine) end(ctx context.Context, broken bool) {
 	e.group.Wait()
 	e.effects.Wait()
 	e.stopBeats()
-	err := e.cfg.Store.InTx(rest, func(tx store.Tx) error { return tx.RemoveWorker(e.worker.ID) })
+	err := e.cfg.Store.InTx(rest, func(tx store.Tx) error {
+		if lost {
+			return tx.RemoveWorker(e.worker.ID)
+		}
+		return tx.RetireWorker(e.worker.ID)
+	})
 	if err != nil {
 		e.cfg.Log.Warn("the worker's lease was not handed back", "worker", e.worker.ID, "error", err)
 	}

@@ -223,6 +223,11 @@ func (s *spyTx) BeatWorker(id perdure.WorkerID, lease time.Duration) (store.Beat
 	return s.Tx.BeatWorker(id, lease)
 }
 
+func (s *spyTx) RetireWorker(id perdure.WorkerID) error {
+	s.note("bury")
+	return s.Tx.RetireWorker(id)
+}
+
 func (s *spyTx) RemoveWorker(id perdure.WorkerID) error {
 	s.note("bury")
 	return s.Tx.RemoveWorker(id)

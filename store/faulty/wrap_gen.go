@@ -1249,6 +1249,19 @@ func (x *tx) Restore(d store.SessionDump) (err error) {
 	return err
 }
 
+// RetireWorker is RetireWorker of store.Tx, as the plan lets it be.
+func (x *tx) RetireWorker(id perdure.WorkerID) (err error) {
+	fault, err := x.life.before("RetireWorker")
+	if err != nil {
+		return err
+	}
+	err = x.inner.RetireWorker(id)
+	if failed := x.life.after(fault); failed != nil {
+		return failed
+	}
+	return err
+}
+
 // SaveSession is SaveSession of store.Tx, as the plan lets it be.
 func (x *tx) SaveSession(id perdure.SessionID, title string, status perdure.SessionStatus) (err error) {
 	fault, err := x.life.before("SaveSession")

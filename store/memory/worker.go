@@ -62,6 +62,17 @@ func (t *tx) BuryWorker(id perdure.WorkerID) error {
 	return nil
 }
 
+// RetireWorker takes back a take-up of what the worker drives, and hands its lease back.
+func (t *tx) RetireWorker(id perdure.WorkerID) error {
+	for key, s := range t.sessions.from("") {
+		if s.Worker == id && id != "" && s.TakeUps > 0 {
+			s.TakeUps--
+			t.sessions = t.sessions.put(key, s)
+		}
+	}
+	return t.RemoveWorker(id)
+}
+
 // RemoveWorker hands the lease back.
 func (t *tx) RemoveWorker(id perdure.WorkerID) error {
 	t.workers = t.workers.remove(string(id))

@@ -18,6 +18,7 @@ const (
 	selectWorker    = `SELECT ` + workerColumns + ` FROM worker WHERE id = $1`
 	listWorkers     = `SELECT ` + workerColumns + ` FROM worker ORDER BY id`
 	extendLease     = `UPDATE worker SET lease_us = $2 WHERE id = $1`
+	takeBack        = `UPDATE session SET take_ups = take_ups - 1 WHERE worker_id = $1 AND worker_id <> '' AND take_ups > 0`
 	deleteWorker    = `DELETE FROM worker WHERE id = $1`
 	buryWorker      = deleteWorker + ` AND lease_us <= $2`
 	stampHeartbeats = `UPDATE task SET heartbeat_us = $2 WHERE id IN (SELECT id FROM task WHERE worker_id = $1 AND ` + liveStates
@@ -86,6 +87,14 @@ func (tx *Tx) BeatWorker(id perdure.WorkerID, lease time.Duration) (store.Beat, 
 		}
 	}
 	return beat, nil
+}
+
+// RetireWorker takes back a take-up of what the worker drives, and hands its lease back.
+func (tx *Tx) RetireWorker(id perdure.WorkerID) error {
+	if _, err := tx.exec(takeBack, id); err != nil {
+		return fmt.Errorf("retire worker %s: %w", id, err)
+	}
+	return tx.RemoveWorker(id)
 }
 
 // RemoveWorker hands the lease back.

@@ -186,6 +186,7 @@ func (w things) touch(tx store.Tx) error {
 		func() error { _, err := tx.RemoveFile(w.session, "/old/gone"); return err },
 		func() error { return tx.PutWorker(store.Worker{ID: w.freshWorker, Host: "fresh"}) },
 		func() error { _, err := tx.BeatWorker(w.worker, time.Minute); return err },
+		func() error { return tx.RetireWorker(w.freshWorker) },
 		func() error { return tx.RemoveWorker(w.freshWorker) },
 		func() error { return tx.BuryWorker(w.freshWorker) },
 		func() error { return tx.BeginRequest(w.freshRequest) },

@@ -137,6 +137,13 @@ func takeCounts(s *subject) {
 	take()
 
 	s.same("take-ups", got, []int{0, 1, 2, 0, 1, 2})
+	s.write(func(tx store.Tx) error { return tx.RetireWorker(mint[perdure.WorkerID](s)) })
+	s.same("after another's end", s.row(id).TakeUps, 2)
+	s.write(func(tx store.Tx) error { return tx.RetireWorker(worker) }) // it ended in order
+	take()
+	s.write(func(tx store.Tx) error { return tx.RemoveWorker(worker) }) // it did not
+	take()
+	s.same("after an end in order, and another one", got[6:], []int{2, 3})
 	s.same("first taking of an empty journal", s.take(fresh, worker).TakeUps, 0)
 	s.same("second taking of an empty journal", s.take(fresh, worker).TakeUps, 1)
 }

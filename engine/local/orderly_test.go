@@ -1,0 +1,85 @@
+package local_test
+
+import (
+	"context"
+	"iter"
+	"testing"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine/local"
+	"github.com/perdure/perdure/internal/effect"
+	"github.com/perdure/perdure/model"
+	"github.com/perdure/perdure/model/scripted"
+	"github.com/perdure/perdure/store/memory"
+	"github.com/perdure/perdure/tool"
+)
+
+// slowly is a model that says when it is asked, and answers when it may.
+type slowly struct {
+	model.Model
+	asked  chan struct{}
+	answer chan struct{}
+}
+
+func (s slowly) Stream(ctx context.Context, req model.Request) iter.Seq2[model.Delta, error] {
+	return func(yield func(model.Delta, error) bool) {
+		select {
+		case s.asked <- struct{}{}:
+		case <-ctx.Done():
+		}
+		select {
+		case <-s.answer:
+			s.Model.Stream(ctx, req)(yield)
+		case <-ctx.Done():
+			yield(model.Delta{}, context.Cause(ctx))
+		}
+	}
+}
+
+// TestOrderlyStopsAreNoAttempts: a turn whose server is stopped in order again and again, before anything came of it, is not
+// sealed for making no progress (TN1).
+func TestOrderlyStopsAreNoAttempts(t *testing.T) {
+	t.Parallel()
+	st := memory.New(memory.Config{})
+	script, err := scripted.Parse("slowly", []byte("steps: [{text: done, repeat: true}]"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := slowly{Model: script, asked: make(chan struct{}), answer: make(chan struct{})}
+	id := effect.NewID[perdure.SessionID]()
+	for life := range 6 {
+		eng, err := local.Open(t.Context(), local.Config{Store: st, Model: m, Tools: tool.NewRegistry(), Drain: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- eng.Run(ctx) }()
+		if life == 0 {
+			if _, err = eng.NewSessionAs(ctx, id, perdure.Agent{}); err == nil {
+				err = eng.Send(ctx, id, perdure.Text("hello"))
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-m.asked
+		if life == 5 {
+			close(m.answer)
+			if err := eng.WaitIdle(ctx, id); err != nil {
+				t.Error(err)
+			}
+			events, err := eng.Events(ctx, id, 0, 0)
+			if err != nil || len(events) < 2 {
+				t.Fatalf("%d events, %v", len(events), err)
+			}
+			if last := events[len(events)-2]; last.Type() != "turn.completed" {
+				t.Errorf("the turn ended with %s: %+v", last.Type(), last.Fact)
+			}
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Fatal(err)
+		}
+	}
+}
