@@ -10,6 +10,7 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/backup"
 	"github.com/perdure/perdure/internal/cli"
+	"github.com/perdure/perdure/internal/cli/admin"
 	"github.com/perdure/perdure/internal/secret"
 	"github.com/perdure/perdure/internal/sessionport"
 	"github.com/perdure/perdure/internal/sessionsql"
@@ -25,29 +26,33 @@ func garbage(string) backup.Garbage {
 	return g
 }
 
-// rotateKey makes a new key the current one and seals the secrets of sessions, the keys of providers and the tokens of
-// connections under it. The directory is held meanwhile: whoever works in it has the keyring as it was.
-func rotateKey(ctx context.Context, dir string) (sealed int, err error) {
+// rotateKey makes a new key the current one and seals what there is under it. Whoever holds the data directory sees the new key
+// with the next secret, and seals the others itself.
+func rotateKey(ctx context.Context, dir string) (r admin.Rotated, err error) {
 	file := filepath.Join(dir, backup.KeyringFile)
 	keys, err := secret.Load(file)
 	if errors.Is(err, perdure.NotFound) {
-		return 0, fmt.Errorf("%w: there is no keyring %s, so there are no secrets", perdure.NotFound, file)
+		return r, fmt.Errorf("%w: there is no keyring %s, so there are no secrets", perdure.NotFound, file)
+	}
+	if err == nil {
+		_, err = keys.Rotate()
 	}
 	if err != nil {
-		return 0, err
+		return r, err
 	}
 	st, err := openStore(ctx, cli.Opening{Access: cli.Writing, Dir: dir})
+	if errors.Is(err, perdure.Conflict) {
+		return admin.Rotated{Held: true}, nil
+	}
 	if err != nil {
-		return 0, err
+		return r, err
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
-	if _, err := keys.Rotate(); err != nil {
-		return 0, err
-	}
 	cfg := sessionport.Config{Store: st, Keys: keys}
-	sealed, err = sessionport.Reencrypt(ctx, cfg, nil)
+	r.Sealed, err = sessionport.Reencrypt(ctx, cfg, nil)
 	more, failed := sessionport.ResealDirectory(ctx, cfg) // also when a secret is left: what can be done is done
-	return sealed + more, errors.Join(err, failed)
+	r.Sealed += more
+	return r, errors.Join(err, failed)
 }
 
 // forgetting removes what a data directory keeps of a deleted session beside the database, and then forgets where it worked.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/backup"
+	"github.com/perdure/perdure/internal/cli/admin"
 	"github.com/perdure/perdure/internal/secret"
 	"github.com/perdure/perdure/internal/sessionport"
 	"github.com/perdure/perdure/store"
@@ -61,10 +62,10 @@ func TestRotateKey(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	n, err := rotateKey(t.Context(), dir)
+	done, err := rotateKey(t.Context(), dir)
 
-	if n != 3 || err != nil {
-		t.Errorf("got %d, %v, want 3", n, err)
+	if done != (admin.Rotated{Sealed: 3}) || err != nil {
+		t.Errorf("got %+v, %v, want 3", done, err)
 	}
 	if st, err = sqlite.Open(t.Context(), sqlite.Config{Dir: dir}); err != nil {
 		t.Fatal(err)

@@ -345,9 +345,6 @@ func (e *Engine) startSession(tx store.Tx, id perdure.SessionID, made overlaid) 
 	}
 	row := store.Session{ID: id, Title: made.agent.Title, Status: perdure.SessionStarted, CreatedAt: tx.Now(), UpdatedAt: tx.Now()}
 	rand.Read(row.Secret[:]) // never fails
-	if err := e.nothingLeft(tx, id); err != nil {
-		return err
-	}
 	if err := tx.CreateSession(row); err != nil {
 		return err
 	}

@@ -59,9 +59,6 @@ func (e *Engine) beginFork(tx store.Tx, from source, f engine.Fork) error {
 		ID: f.ID, Forked: fact.From, Title: agent.Title, Status: perdure.SessionStarted, CreatedAt: tx.Now(), UpdatedAt: tx.Now(),
 	}
 	rand.Read(row.Secret[:]) // never fails
-	if err := e.nothingLeft(tx, f.ID); err != nil {
-		return err
-	}
 	if err := tx.CreateSession(row); err != nil {
 		return err
 	}

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -125,6 +124,7 @@ type Engine struct {
 
 	pruneNext time.Time   // only touched in Run: when old tasks are looked for again
 	pruning   atomic.Bool // a pass of retention is under way
+	sealed    string      // only touched in Run: the key under which the last pass sealed what there is
 	cleaning  sync.Mutex  // held while what deleted sessions and pruned tasks left is removed
 
 	mu      sync.Mutex
@@ -480,21 +480,4 @@ func (e *Engine) placeFreed() {
 	case e.freed <- struct{}{}:
 	default:
 	}
-}
-
-func hostname() string {
-	name, err := os.Hostname()
-	if err != nil {
-		return "unknown"
-	}
-	return name
-}
-
-// bootID tells one boot of a host from another; it is empty where the system does not say.
-func bootID() string {
-	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(id))
 }

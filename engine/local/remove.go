@@ -149,8 +149,8 @@ func (e *Engine) nothingLeft(r store.Reader, ids ...perdure.SessionID) error {
 }
 
 // cleanRemoved lets the host forget the sessions that were deleted, each when nothing is left of its calls, for which the host
-// may need to know where it worked. One that it cannot forget now is logged and stays noted. Of one that is there
-// under its id all the same nothing is removed: it may be the new one's.
+// may need to know where it worked. One that it cannot forget now is logged and stays noted. Of one that was started anew under
+// its id, which only Import refuses, nothing is removed: it may be the new one's.
 func (e *Engine) cleanRemoved(ctx context.Context) error {
 	if e.cfg.Forget == nil {
 		return nil

@@ -2,7 +2,10 @@ package local
 
 import (
 	"context"
+	"errors"
 	"time"
+
+	"github.com/perdure/perdure/internal/sessionport"
 )
 
 // The defaults of retention (TK16), and how often it is looked what is old enough.
@@ -12,19 +15,37 @@ const (
 	retentionPause    = time.Hour
 )
 
-// retain begins a pass of retention when one is due: at the start, and about once an hour. It runs beside the work, and ends
-// with it. Only called in Run.
+// retain begins a pass of retention when one is due: at the start, about once an hour, and when the keyring has another
+// current key. It runs beside the work, and ends with it. Only called in Run.
 func (e *Engine) retain(ctx context.Context) {
-	if time.Now().Before(e.pruneNext) || !e.pruning.CompareAndSwap(false, true) {
+	key, _ := e.cfg.Secrets.Keys.Current() // without one nothing is sealed
+	if time.Now().Before(e.pruneNext) && key == e.sealed || !e.pruning.CompareAndSwap(false, true) {
 		return
 	}
-	e.pruneNext = time.Now().Add(retentionPause)
+	e.pruneNext, e.sealed = time.Now().Add(retentionPause), key
 	e.group.Go(func() {
 		defer e.pruning.Store(false)
+		if err := e.reseal(ctx); err != nil && ctx.Err() == nil {
+			e.cfg.Log.Warn("not all secrets are sealed under the current key, and it will be tried again", "worker", e.worker.ID, "error", err)
+		}
 		if err := e.prune(ctx); err != nil && ctx.Err() == nil {
 			e.cfg.Log.Warn("old tasks were not forgotten, and will be tried again", "worker", e.worker.ID, "error", err)
 		}
 	})
+}
+
+// reseal seals under the current key what is sealed under another one (SE2): the key may have been rotated while the engine runs.
+func (e *Engine) reseal(ctx context.Context) error {
+	if e.cfg.Secrets.Keys == nil {
+		return nil
+	}
+	cfg := e.ports(e.cfg)
+	secrets, err := sessionport.Reencrypt(ctx, cfg, nil)
+	rows, failed := sessionport.ResealDirectory(ctx, cfg)
+	if n := secrets + rows; n > 0 {
+		e.cfg.Log.Info("secrets were sealed under the current key", "secrets", n)
+	}
+	return errors.Join(err, failed)
 }
 
 // prune forgets what ended long ago, batch by batch: rows first, then what they left. What a former pass or a former life did

@@ -140,6 +140,7 @@ func (e *Effects) stream(ctx context.Context, q Question, kept kept) (reply, err
 	}}
 	saved := e.checkpointOf(q, kept)
 	said := hush{known: e.known(req.Session)}
+	said.feed(req.Prefix) // a secret may begin in what was kept
 	var answer model.Answer
 	err := e.guarded("ask the model", func() (err error) {
 		answer, err = model.Collect(e.watched(e.cfg.Model.Stream(ctx, req), req.Prefix), func(d model.Delta) {
@@ -389,6 +390,7 @@ func (e *Effects) SumUp(ctx context.Context, s *perdure.Session, c perdure.SumUp
 	if ctx.Err() != nil {
 		return Outcome{}, false
 	}
+	answer = e.hushed(s, answer)
 	summary := answer.Message.Text()
 	bill := perdure.Generation{Model: answer.Model, Usage: answer.Usage, DurationMS: time.Since(begun).Milliseconds(), FinishReason: string(answer.Finish)}
 	if err != nil {

@@ -372,11 +372,12 @@ func (e *Effects) Leftovers(r store.Reader) (map[perdure.SessionID]bool, error) 
 		if errors.Is(err, perdure.NotFound) {
 			continue // it was removed just now
 		}
-		if err == nil {
-			err = perdure.DecodeJSON(found.Content, &task)
-		}
 		if err != nil {
 			return nil, fmt.Errorf("read what pruned task %s left: %w", note.Path[1:], err)
+		}
+		if err := perdure.DecodeKnownJSON(found.Content, &task); err != nil { // nobody can say whose it is, and it keeps nobody out
+			e.cfg.Log.Warn("the note of a pruned task cannot be read", "task", note.Path[1:], "error", err)
+			continue
 		}
 		of[task.Session] = true
 	}

@@ -114,11 +114,43 @@ func (f fields) texts(args json.RawMessage) (texts []string) {
 			continue
 		}
 		var text string
-		if perdure.DecodeJSON(value, &text) != nil {
-			text = string(value)
+		if perdure.DecodeJSON(value, &text) == nil {
+			texts = append(texts, text)
+			continue
 		}
-		texts = append(texts, text)
+		texts = append(append(texts, string(value)), within(value)...)
 	}
+	return texts
+}
+
+// minWithin is how many bytes a text in a list or object of secrets has, to be looked for by itself: shorter ones stand in other
+// texts, too.
+const minWithin = 8
+
+// within are the texts somewhere in a list or object of secrets: a tool that fails may say one of them alone.
+func within(value json.RawMessage) (texts []string) {
+	var whole any
+	if perdure.DecodeKnownJSON(value, &whole) != nil {
+		return nil
+	}
+	var walk func(v any)
+	walk = func(v any) {
+		switch v := v.(type) {
+		case string:
+			if len(v) >= minWithin {
+				texts = append(texts, v)
+			}
+		case map[string]any:
+			for _, one := range v {
+				walk(one)
+			}
+		case []any:
+			for _, one := range v {
+				walk(one)
+			}
+		}
+	}
+	walk(whole)
 	return texts
 }
 

@@ -137,7 +137,10 @@ func (s *Sink) pass(name string, out []byte) perdure.Cause {
 }
 
 // Artifact names something that the work leaves behind.
-func (s *Sink) Artifact(a perdure.Artifact) perdure.Cause { return s.to.Artifact(a) }
+func (s *Sink) Artifact(a perdure.Artifact) perdure.Cause {
+	a.Name, a.Type, a.Path, a.URL = s.veil.Mask(a.Name), s.veil.Mask(a.Type), s.veil.Mask(a.Path), s.veil.Mask(a.URL)
+	return s.to.Artifact(a)
+}
 
 // Heartbeat is a sign of life.
 func (s *Sink) Heartbeat() perdure.Cause { return s.to.Heartbeat() }

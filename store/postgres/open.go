@@ -25,7 +25,7 @@ import (
 // Config says what to open. Only URL is required.
 type Config struct {
 	URL      string        // postgres://user:password@host:port/database?sslmode=…, or the words of libpq; what it leaves out comes from PGHOST and its like
-	Writers  int           // connections for transactions; 0: 24, so that three processes stay below the 100 that a server has by default
+	Writers  int           // connections for transactions; 0: 23, so that three processes have room in the 97 that a server gives them by default
 	Readers  int           // connections for views; 0: twice the processors, at least 4, at most 8
 	Patience time.Duration // how long a transaction or view is tried while the database is away or in dispute; 0: 30 s
 	Poll     time.Duration // how often watched sessions are looked at, in case a word from another process was lost; 0: 1 s
@@ -64,7 +64,7 @@ func (cfg Config) prepare(ctx context.Context, parsed *pgx.ConnConfig) (err erro
 }
 
 func (cfg Config) filled() Config {
-	cfg.Writers, cfg.Readers = cmp.Or(cfg.Writers, 24), cmp.Or(cfg.Readers, min(max(4, 2*runtime.GOMAXPROCS(0)), 8))
+	cfg.Writers, cfg.Readers = cmp.Or(cfg.Writers, 23), cmp.Or(cfg.Readers, min(max(4, 2*runtime.GOMAXPROCS(0)), 8))
 	cfg.Patience, cfg.Poll, cfg.Idle = cmp.Or(cfg.Patience, 30*time.Second), cmp.Or(cfg.Poll, time.Second), cmp.Or(cfg.Idle, 10*time.Second)
 	return cfg
 }

@@ -20,9 +20,15 @@ import (
 type Hands struct {
 	// Garbage says what belongs to whom in a data directory.
 	Garbage func(dir string) backup.Garbage
-	// RotateKey adds a key to the keyring of a data directory and seals every secret of its sessions under it. It returns how
-	// many it sealed, also with an error. Unavailable: there is no keyring. Conflict: somebody holds the directory.
-	RotateKey func(ctx context.Context, dir string) (sealed int, err error)
+	// RotateKey adds a key to the keyring of a data directory and seals every secret under it, as far as nobody holds the
+	// directory. NotFound: there is no keyring.
+	RotateKey func(ctx context.Context, dir string) (Rotated, error)
+}
+
+// Rotated is what came of a new key.
+type Rotated struct {
+	Sealed int  // secrets, keys and tokens that are sealed under it now; also with an error
+	Held   bool // somebody holds the directory, and seals them
 }
 
 // Desk is what the commands use of the command line.
@@ -48,7 +54,7 @@ type Commands struct {
 	Verify  Verify  `cmd:"" help:"Read the data directory, or a backup, whole, and say what is wrong with it."`
 	GC      GC      `cmd:"" name:"gc" help:"Remove what belongs to no session any more."`
 
-	RotateKey RotateKey `cmd:"" help:"Seal all secrets under a new key. Nobody may hold the data directory."`
+	RotateKey RotateKey `cmd:"" help:"Seal all secrets under a new key. Whoever holds the data directory works on, and seals them."`
 }
 
 // form is how the commands print what they found.
@@ -208,11 +214,15 @@ func (c *RotateKey) Run(ctx context.Context, d Desk) error {
 	if rotate == nil {
 		return fmt.Errorf("%w: this program keeps no secrets", perdure.Unavailable)
 	}
-	sealed, err := rotate(ctx, dir)
+	rotated, err := rotate(ctx, dir)
 	if err != nil {
 		return err
 	}
-	d.Say("%d secrets, keys of providers and tokens are sealed under the new key; the keys before it stay in the keyring, for backups", sealed)
+	if rotated.Held {
+		d.Say("a new key seals what comes now; whoever holds %s seals the rest under it, within seconds, and says so in its log", d.Safe(dir))
+		return nil
+	}
+	d.Say("%d secrets, keys of providers and tokens are sealed under the new key; the keys before it stay in the keyring, for backups", rotated.Sealed)
 	return nil
 }
 

@@ -1,0 +1,80 @@
+package local_test
+
+import (
+	"context"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine/local"
+	"github.com/perdure/perdure/internal/secret"
+	"github.com/perdure/perdure/internal/sessionport"
+	"github.com/perdure/perdure/model/scripted"
+	"github.com/perdure/perdure/store/memory"
+	"github.com/perdure/perdure/tool"
+	"github.com/perdure/perdure/tool/session"
+)
+
+// TestKeyIsRotatedWhileTheEngineRuns: somebody else makes a new key, and the engine seals under it what there is (SE2).
+func TestKeyIsRotatedWhileTheEngineRuns(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	st := memory.New(memory.Config{})
+	home, err := local.OpenHome(t.Context(), local.HomeConfig{Dir: dir, Store: st})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer home.Close()
+	model, err := scripted.Parse("rotate", []byte(`
+steps:
+  - calls: [{name: secret_store, args: {operation: set, name: n, value: correct-horse}}]
+  - {text: kept, repeat: true}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	eng, err := local.Open(t.Context(), local.Config{
+		Store: st, Model: model, Tools: tool.NewRegistry(session.StorageTools()...), Secrets: home.Secrets, Beat: 20 * time.Millisecond,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	ended := make(chan error, 1)
+	go func() { ended <- eng.Run(ctx) }()
+	s, err := eng.NewSession(ctx, perdure.Agent{})
+	if err == nil {
+		err = eng.Send(ctx, s.ID, perdure.Text("keep it"))
+	}
+	if err == nil {
+		err = eng.WaitIdle(ctx, s.ID)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	elsewhere, err := secret.Load(filepath.Join(dir, "keyring"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := elsewhere.Rotate()
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	var used []string
+	for look := time.NewTicker(10 * time.Millisecond); ctx.Err() == nil && !slices.Equal(used, []string{key}); <-look.C {
+		if used, err = sessionport.KeysInUse(ctx, sessionport.Config{Store: st}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !slices.Equal(used, []string{key}) {
+		t.Errorf("sealed under %v, want %s", used, key)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
