@@ -77,7 +77,7 @@ func (p page) text() string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	line("# Reliability: the last run\n")
-	line("`make reliability` wrote this page. SQLite, WAL, `synchronous=FULL`. No failure in *n* independent trials means at most about 3/*n* a trial,")
+	line("`make reliability` wrote this page. SQLite, WAL, `synchronous=FULL`; Postgres where a row says so, `fsync` on. No failure in *n* independent trials means at most about 3/*n* a trial,")
 	line("with 95 %% confidence. A row without *n* counts its trials itself and prints them below.\n")
 	line("| row | what is attacked | n | failures | at most, a trial | took |")
 	line("|---|---|---|---|---|---|")
