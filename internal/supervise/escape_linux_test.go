@@ -191,7 +191,7 @@ func leftFile(_ *outside, out string) bool {
 }
 
 func processEscapes() []escape {
-	ended := func(o *outside, _ string) bool { return o.victimDead() }
+	ended := func(o *outside, _ string) bool { return o.victimDies() }
 	return []escape{
 		reads("read the environment of another process", `tr '\0' '\n' < /proc/@PID/environ`),
 		reads("read the arguments of another process", `tr '\0' '\n' < /proc/@PID/cmdline`).leaky(),

@@ -207,6 +207,21 @@ func (o *outside) pid() string {
 	return fmt.Sprint(o.victim.Process.Pid)
 }
 
+// signalTime is how long a process may take to die of a signal that reached it: it must come to run for that.
+const signalTime = 3 * time.Second
+
+// victimDies reports whether the process is ended or stopped soon.
+func (o *outside) victimDies() bool {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for until := time.Now().Add(signalTime); !o.victimDead(); <-tick.C {
+		if time.Now().After(until) {
+			return false
+		}
+	}
+	return true
+}
+
 // victimDead reports whether the process was ended, or stopped.
 func (o *outside) victimDead() bool {
 	b, err := os.ReadFile("/proc/" + o.pid() + "/stat")
