@@ -115,9 +115,13 @@ func (s *Session) applyTurn(e Event) error {
 	}
 	switch e.Fact.(type) {
 	case TaskCancelRequested, TaskCancelReceipt, TaskReattached, TaskResolved, TaskMessageReceived, OutputReplaced, ToolTakenOver,
-		ToolDetached, AuditRecorded, ResourceUpdated, LeaseExpired, LeaseCleanupFailed,
+		ToolDetached, AuditRecorded, ResourceUpdated, LeaseExpired, LeaseCleanupFailed, FileWritten,
 		ScheduleCreated, ScheduleFired, ScheduleSkipped, ScheduleCanceled:
 		return nil // they tell the story; the task's snapshot tells the state
+	}
+	if bill, ok := e.Fact.(Generation); ok && bill.Tool != "" { // tools work also where no turn runs
+		s.bill(bill.Usage, e.Turn)
+		return nil
 	}
 	if t == nil {
 		return fmt.Errorf("%w: no turn runs", Conflict)
@@ -142,8 +146,7 @@ func (s *Session) applyTurn(e Event) error {
 			t.Empties++
 		}
 	case Generation:
-		t.Usage = t.Usage.Add(f.Usage)
-		s.Usage = s.Usage.Add(f.Usage)
+		s.bill(f.Usage, t.ID)
 	case ReasonRecovered:
 		s.recover(f)
 	case ActStarted:
@@ -170,6 +173,14 @@ func (s *Session) applyTurn(e Event) error {
 		return fmt.Errorf("%w fact %T", Invalid, e.Fact)
 	}
 	return nil
+}
+
+// bill adds to what the session used, and to what a turn of it did, while that runs.
+func (s *Session) bill(u Usage, turn TurnID) {
+	s.Usage = s.Usage.Add(u)
+	if s.Turn != nil && s.Turn.ID == turn {
+		s.Turn.Usage = s.Turn.Usage.Add(u)
+	}
 }
 
 func (s *Session) receive(f MessageReceived) {

@@ -246,6 +246,8 @@ func decodeLater(t EventType, data json.RawMessage) (Fact, error) {
 		return decodeAs[SchedulePaused](data)
 	case "schedule.canceled":
 		return decodeAs[ScheduleCanceled](data)
+	case "file.written":
+		return decodeAs[FileWritten](data)
 	case "audit.recorded":
 		return decodeAs[AuditRecorded](data)
 	case "resource.updated":

@@ -165,5 +165,8 @@ func (SchedulePaused) EventType() EventType { return "schedule.paused" }
 // EventType is schedule.canceled.
 func (ScheduleCanceled) EventType() EventType { return "schedule.canceled" }
 
+// EventType is file.written.
+func (FileWritten) EventType() EventType { return "file.written" }
+
 // EventType is audit.recorded.
 func (AuditRecorded) EventType() EventType { return "audit.recorded" }

@@ -218,6 +218,7 @@ type Generation struct {
 	TimeToFirstTokenMS int64  `json:"time_to_first_token_ms,omitempty"`
 	FinishReason       string `json:"finish_reason,omitempty"`
 	Error              string `json:"error,omitempty"`
+	Tool               string `json:"tool,omitempty"` // that asked for its inner work; empty: it was a step of the turn
 }
 
 // PlannedCall is a call of a step with what its tool said of it when the message was committed.
@@ -460,6 +461,14 @@ type LeaseExpired struct {
 // LeaseCleanupFailed says that nobody tries to clean up a leased resource any more: a person must (RS6).
 type LeaseCleanupFailed struct {
 	Lease Lease `json:"lease"`
+}
+
+// FileWritten says that a file of the session was written or removed, or a directory made (FI9).
+type FileWritten struct {
+	Path      string `json:"path"`
+	SizeBytes int64  `json:"size_bytes"`          // of the content; of what was removed: 0
+	Directory bool   `json:"directory,omitempty"` // it was made
+	Removed   bool   `json:"removed,omitempty"`   // with all below it
 }
 
 // AuditRead is the action of reading a secret.

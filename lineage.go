@@ -163,7 +163,7 @@ func (s *Session) Question() *InputRequest {
 // those of both; a dry run stays one; limits are the tighter ones.
 func (a Agent) Child(wanted Agent) Agent {
 	child := wanted
-	child.Subagent = true
+	child.Subagent, child.Order = true, ""
 	switch {
 	case a.Tools == nil:
 	case wanted.Tools == nil:

@@ -63,6 +63,51 @@ func TestApplyWantsEverySeq(t *testing.T) {
 	}
 }
 
+// TestApplyFileWritten: a change of a file moves the sequence, and nothing else, at rest and in a turn (FI9).
+func TestApplyFileWritten(t *testing.T) {
+	t.Parallel()
+	for _, w := range []*wheel{newWheel(t, perdure.Agent{}), asking(t, perdure.Agent{})} {
+		want := w.session.Clone()
+
+		err := w.session.Apply(perdure.Event{Seq: want.Seq + 1, At: w.now, Fact: perdure.FileWritten{Path: "/a", SizeBytes: 1}})
+
+		want.Seq, want.UpdatedAt = want.Seq+1, w.now
+		if diff := cmp.Diff(w.session, want); err != nil || diff != "" {
+			t.Errorf("%v (-got +want):\n%s", err, diff)
+		}
+	}
+}
+
+// TestApplyBillOfATool: what a tool used counts for the session, at rest too, and for the turn that it worked for.
+func TestApplyBillOfATool(t *testing.T) {
+	t.Parallel()
+	used := perdure.Usage{InputTokens: 7, OutputTokens: 3}
+	for name, c := range map[string]struct {
+		w    *wheel
+		of   func(*perdure.Session) perdure.TurnID
+		turn perdure.Usage
+	}{
+		"at rest":         {newWheel(t, perdure.Agent{}), func(*perdure.Session) perdure.TurnID { return "turn_gone" }, perdure.Usage{}},
+		"in its turn":     {asking(t, perdure.Agent{}), func(s *perdure.Session) perdure.TurnID { return s.Turn.ID }, used},
+		"in another turn": {asking(t, perdure.Agent{}), func(*perdure.Session) perdure.TurnID { return "turn_gone" }, perdure.Usage{}},
+	} {
+		s := c.w.session
+		before, steps := s.Usage, 0
+		if s.Turn != nil {
+			steps = s.Turn.LLMCallCount
+		}
+
+		err := s.Apply(perdure.Event{Seq: s.Seq + 1, Turn: c.of(s), Fact: perdure.Generation{Usage: used, Tool: "ask"}})
+
+		if err != nil || s.Usage != before.Add(used) {
+			t.Errorf("%s: the session used %+v, %v", name, s.Usage, err)
+		}
+		if s.Turn != nil && (s.Turn.Usage != c.turn || s.Turn.LLMCallCount != steps) {
+			t.Errorf("%s: the turn used %+v in %d steps", name, s.Turn.Usage, s.Turn.LLMCallCount)
+		}
+	}
+}
+
 // TestApplySkipsWhatItDoesNotKnow is EV10, at rest and in a turn: the sequence moves, and nothing else.
 func TestApplySkipsWhatItDoesNotKnow(t *testing.T) {
 	t.Parallel()

@@ -63,6 +63,7 @@ func (r *Registry) LogTo(log *slog.Logger) {
 }
 
 // Register adds a tool. One of the same name is replaced and keeps its place; a refused tool replaces nothing.
+// It need not be chosen, also where the one that it replaces had to be.
 func (r *Registry) Register(t Tool) { r.add(t, replacement) }
 
 // Offer adds tools that are in no defaults (TL30): a session that names no tools does not have them, until it chooses their

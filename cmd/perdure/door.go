@@ -35,6 +35,12 @@ type door struct {
 	log    *slog.Logger
 	socket string // path; empty: there is none
 	open   []*opening
+	lost   atomic.Bool // its worker is, and no other one is there yet
+}
+
+// checks is what readiness depends on.
+func (d *door) checks(context.Context) []api.Check {
+	return []api.Check{{Name: "worker", OK: !d.lost.Load()}}
 }
 
 func newDoor(eng engine.Engine, st store.Store, dir string, log *slog.Logger) *door {
@@ -71,7 +77,7 @@ func (o *opening) drain() {
 
 // add serves the API of the engine on a listener, as soon as that runs. cfg says who may ask.
 func (d *door) add(listener net.Listener, cfg api.Config) {
-	cfg.Keys, cfg.Log, cfg.Version = d.keys, d.log, version().Version
+	cfg.Keys, cfg.Log, cfg.Version, cfg.Ready = d.keys, d.log, version().Version, d.checks
 	o := &opening{listener: listener, cfg: cfg, guests: &guests{gone: make(chan struct{})}}
 	o.serves(d.engine)
 	answer := func(w http.ResponseWriter, r *http.Request) {
@@ -95,6 +101,7 @@ func (d *door) renewing(run func(context.Context) error, another func(context.Co
 	return func(ctx context.Context) error {
 		err := run(ctx)
 		for lost := errors.Is(err, perdure.Lost); ctx.Err() == nil && (errors.Is(err, perdure.Lost) || lost && errors.Is(err, perdure.Unavailable)); {
+			d.lost.Store(true)
 			d.log.Warn("this worker was lost: the process begins anew as another one", "error", err)
 			select {
 			case <-time.After(renewTime):
@@ -115,7 +122,11 @@ func (d *door) renewing(run func(context.Context) error, another func(context.Co
 					o.drain()
 				}
 			}
+			d.lost.Store(false)
 			err = run(ctx)
+		}
+		if ctx.Err() != nil && errors.Is(err, perdure.Lost) { // it was to end, and what it had is taken up elsewhere
+			return nil
 		}
 		return err
 	}

@@ -120,6 +120,11 @@ func TestDoorRenews(t *testing.T) {
 	after := listed(t, listener.Addr().String())
 	stop()
 
+	lost := d.renewing(func(context.Context) error { return perdure.Lost }, nil)(ctx)
+
+	if lost != nil {
+		t.Errorf("lost while it was stopped: %v, want nil", lost)
+	}
 	if !strings.Contains(before, `"first"`) || !strings.Contains(after, `"second"`) {
 		t.Errorf("before: %s, after: %s", before, after)
 	}

@@ -177,8 +177,9 @@ func (e *Engine) equip(a *perdure.Agent) ([]agent.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if a.Tools != nil || len(a.Capabilities) > 0 {
-		a.Tools = collected.Registry.Names()
+	names := collected.Registry.Names()
+	if a.Tools != nil || len(a.Capabilities) > 0 || slices.ContainsFunc(names, e.cfg.Tools.Offered) {
+		a.Tools = names
 	}
 	a.Instructions = strings.Join(append(nonEmpty(a.Instructions), collected.Prompts...), "\n\n")
 	return collected.Files, nil
@@ -266,6 +267,9 @@ func sameAgent(r store.Reader, id perdure.SessionID, a perdure.Agent) (known boo
 		return false, err
 	}
 	created, _ := events[0].Fact.(perdure.SessionCreated)
+	if created.Agent.Order == "" && len(a.Capabilities) > 0 { // of a version that kept none
+		a.Order = ""
+	}
 	if a.Order != "" && created.Agent.Order == a.Order {
 		return true, nil
 	}

@@ -1,12 +1,19 @@
 package local_test
 
 import (
+	"context"
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/agent"
 	"github.com/perdure/perdure/engine/local"
 	"github.com/perdure/perdure/internal/effect"
+	"github.com/perdure/perdure/model/scripted"
+	"github.com/perdure/perdure/store/memory"
+	"github.com/perdure/perdure/tool"
 	"github.com/perdure/perdure/tool/subagent"
 )
 
@@ -115,4 +122,86 @@ steps: [{text: done, repeat: true}]
 			differ(t, "the child was told", h.asked.names(1), test.child)
 		})
 	}
+}
+
+// TestWhatActivatesItselfIsThere: a capability whose condition holds is there whole, also for who named no tools: its words
+// without its tools would speak of what is not there (TL32, TL34).
+func TestWhatActivatesItselfIsThere(t *testing.T) {
+	t.Parallel()
+	h := furnish(t, "steps: [{text: done, repeat: true}]", func(cfg *local.Config) {
+		cfg.Capabilities = append(cfg.Capabilities, tool.Capability{
+			ID: "helping", Prompt: "Use helper.", Tools: []tool.Tool{plainTool("helper")}, Activate: func([]tool.Tool) bool { return true },
+		})
+	})
+	ordered := h.start(t, tool.SessionOrder{Overlay: agent.Overlay{Tools: []string{agent.AllTools}}})
+	plain, err := h.NewSession(t.Context(), perdure.Agent{})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	h.say(t, ordered.ID)
+	h.say(t, plain.ID)
+
+	for n, request := range h.asked.requests {
+		if told := slices.Contains(h.asked.names(n), "helper"); !told || !strings.Contains(request.System, "Use helper.") {
+			t.Errorf("request %d: the model was told of the tool: %t, and %q", n, told, request.System)
+		}
+	}
+}
+
+// TestStartedCallsGoOn: a call that was let start is taken up, also when its session could not start it any more: the tool must
+// be chosen now, and was there for everybody before (RC13).
+func TestStartedCallsGoOn(t *testing.T) {
+	t.Parallel()
+	model, err := scripted.Parse("go on", []byte("steps:\n  - calls: [{name: danger}]\n  - text: '{{last}}'\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	st := memory.New(memory.Config{})
+	danger := func(run func(context.Context) (string, error)) tool.Tool {
+		spec := tool.Spec{Name: "danger", Description: "A tool of the tests.", Class: perdure.Idempotent}
+		return tool.New(spec, func(ctx context.Context, _ struct{}, _ tool.Env) (string, error) { return run(ctx) })
+	}
+	entered := make(chan struct{})
+	before := tool.NewRegistry(danger(func(ctx context.Context) (string, error) {
+		close(entered)
+		<-ctx.Done()
+		return "", context.Cause(ctx)
+	}))
+	after := &tool.Registry{}
+	after.Offer(danger(func(context.Context) (string, error) { return "went on", nil }))
+	var id perdure.SessionID
+	live := func(tools *tool.Registry, fn func(context.Context, *local.Engine)) {
+		eng, err := local.Open(t.Context(), local.Config{Store: st, Model: model, Tools: tools, Drain: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- eng.Run(ctx) }()
+		fn(ctx, eng)
+		stop()
+		if err := <-ended; err != nil {
+			t.Fatal(err)
+		}
+	}
+	live(before, func(ctx context.Context, eng *local.Engine) {
+		s, err := eng.NewSession(ctx, perdure.Agent{})
+		if id = s.ID; err == nil {
+			err = eng.Send(ctx, id, perdure.Text("go"))
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		<-entered
+	})
+
+	live(after, func(ctx context.Context, eng *local.Engine) {
+		err := eng.WaitIdle(ctx, id)
+		calls, listed := eng.Calls(ctx, id)
+
+		if err := errors.Join(err, listed); err != nil || len(calls) != 1 || !strings.Contains(string(calls[0].Result.Result), "went on") {
+			t.Errorf("%+v, %v", calls, err)
+		}
+	})
 }

@@ -18,6 +18,10 @@ const defaultOrphanScan = 5 * time.Second
 // process that went before anybody was woken.
 const fullScan = 12
 
+// firstScans are how many of the first looks ask for that, too: a worker before this one in the process may still have answered
+// requests, and woken nobody.
+const firstScans = 7
+
 // lease is the worker's own, where the store is shared. What others see of it stands in the store; this is what the worker
 // knows by its own clock: no successful beat for a whole lease, and its work stops by itself (TK8). Once it has passed,
 // nothing brings it back. The zero value holds nothing.
@@ -30,6 +34,23 @@ type lease struct {
 	letGo func()                      // ends the beats and waits for that; only touched by Run; nil: there are none
 	seen  map[perdure.SessionID]int64 // only touched by the beats: the last seq of the sessions that are driven here
 	scans int                         // only touched by Run: looks for orphans
+}
+
+// register writes the worker's row, and returns the moment before it was written. Where the store kept it waiting, most of the
+// lease may be over by then, so it is written again.
+func (e *Engine) register(ctx context.Context) (begun time.Time, err error) {
+	for begun.IsZero() || time.Since(begun) > e.cfg.Lease/2 {
+		begun = time.Now()
+		err = e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+			worker := e.worker
+			worker.StartedAt, worker.LeaseUntil = tx.Now(), tx.Now().Add(e.cfg.Lease)
+			return tx.PutWorker(worker)
+		})
+		if err != nil {
+			return begun, err
+		}
+	}
+	return begun, nil
 }
 
 // extend lets the lease hold from the moment before the beat that was answered.
@@ -178,7 +199,7 @@ func (e *Engine) scanOrphans(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	left, err := e.orphans(ctx, e.lease.scans%fullScan == 0)
+	left, err := e.orphans(ctx, e.lease.scans <= firstScans || e.lease.scans%fullScan == 0)
 	for _, id := range left {
 		e.wake(id)
 	}

@@ -250,6 +250,10 @@ func (s *seenTx) PutSnapshot(id perdure.SessionID, snap store.Snapshot) error {
 // Append is a write of the session's driver, unless the event is a task's, or an intent, which everybody may write.
 func (s *seenTx) Append(id perdure.SessionID, events []perdure.Event) error {
 	for _, e := range events {
+		if _, file := e.Fact.(perdure.FileWritten); file && e.Task != "" { // of whoever has the task
+			s.note(string(e.Task), "%s", e.Type())
+			continue
+		}
 		switch e.Fact.(type) {
 		case perdure.MessageReceived, perdure.InterruptRequested, perdure.TaskCancelRequested, perdure.SessionCreated, perdure.TaskCancelReceipt:
 		case perdure.TaskUpdated, perdure.TaskCreated, perdure.TaskReattached: // judged with the row

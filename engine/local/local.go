@@ -61,6 +61,7 @@ type Config struct {
 	Ports   func(session perdure.SessionID, call tool.Call) tool.Ports
 	Secrets Secrets // of the store's own ports
 	Beside  Beside  // likewise: large images, databases
+	Utility Utility // likewise: the small model of tools
 
 	MaxExecutions      int           // LG9; 0: 3; -1: no cap
 	NoProgress         int           // TN1; 0: 3; -1: off
@@ -255,12 +256,7 @@ func (e *Engine) begin(ctx context.Context) (context.Context, context.CancelCaus
 	if e.ended {
 		return nil, nil, fmt.Errorf("%w: it has run and stopped; open another engine", perdure.Unavailable)
 	}
-	begun := time.Now()
-	err := e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
-		worker := e.worker
-		worker.StartedAt, worker.LeaseUntil = tx.Now(), tx.Now().Add(e.cfg.Lease)
-		return tx.PutWorker(worker)
-	})
+	begun, err := e.register(ctx)
 	if err != nil {
 		return nil, nil, fmt.Errorf("register worker: %w", err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/perdure/perdure/internal/effect"
 	"github.com/perdure/perdure/model"
 	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/tool"
 )
 
 // NewSession starts a session for an agent.
@@ -27,17 +28,19 @@ func (e *Engine) NewSessionAs(ctx context.Context, id perdure.SessionID, agent p
 	return e.Session(ctx, id)
 }
 
-// startPlain starts the session of an agent that nobody keeps. Only its capabilities are looked up.
+// startPlain starts the session of an agent that nobody keeps. Only its capabilities are looked up, and those that activate
+// themselves.
 func (e *Engine) startPlain(ctx context.Context, id perdure.SessionID, agent perdure.Agent) (err error) {
 	agent.Order = ""
-	if len(agent.Capabilities) > 0 {
+	gets := len(agent.Capabilities) > 0 || slices.ContainsFunc(e.cfg.Capabilities, func(c tool.Capability) bool { return c.Activate != nil })
+	if gets {
 		if agent.Order, err = digest(id, agent); err != nil {
 			return err
 		}
 	}
 	return e.unlessKnown(ctx, id, agent, func() (err error) {
 		made := overlaid{agent: agent}
-		if len(agent.Capabilities) > 0 {
+		if gets {
 			if made.files, err = e.equip(&made.agent); err != nil {
 				return err
 			}

@@ -36,6 +36,7 @@ type Report struct {
 	Stops        int            `json:"stops,omitempty"`         // SIGSTOP and SIGCONT
 	Terms        int            `json:"terms,omitempty"`         // SIGTERM, the last one included
 	DiskFull     int            `json:"disk_full,omitempty"`     // times that the disk was full
+	Aways        int            `json:"database_away,omitempty"` // times that the database was
 	Faults       []Disturbance  `json:"faults,omitempty"`        // what was asked for
 	UnknownCalls int            `json:"unknown_calls,omitempty"` // of Unknown, the foreground calls
 	Recoveries   int            `json:"recoveries,omitempty"`    // starts with something to recover that moved: the n of the percentiles

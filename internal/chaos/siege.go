@@ -19,10 +19,11 @@ const (
 	Stop Disturbance = "stop" // SIGSTOP, and SIGCONT after a while
 	Term Disturbance = "term" // SIGTERM: it ends by itself, with exit code 0
 	Disk Disturbance = "disk" // the disk is full for a while
+	Away Disturbance = "away" // the database is killed, and starts again after a while
 )
 
 // Disturbances returns all of them.
-func Disturbances() []Disturbance { return []Disturbance{Kill, Stop, Term, Disk} }
+func Disturbances() []Disturbance { return []Disturbance{Kill, Stop, Term, Disk, Away} }
 
 const (
 	pauseTime = 20 * time.Millisecond // between two looks whether a server answers
@@ -49,7 +50,9 @@ type Siege struct {
 	Ready func(context.Context) error
 	// Fill leaves no room on the server's disk, and Free gives it back. Only for Disk.
 	Fill, Free func() error
-	Tell       func(format string, args ...any)
+	// Leave kills the database, and Return starts it again. Only for Away.
+	Leave, Return func() error
+	Tell          func(format string, args ...any)
 
 	// What happened.
 	Done   map[Disturbance]int
@@ -158,6 +161,14 @@ func (s *Siege) disturb(ctx context.Context, fault Disturbance) error {
 		}
 		err := s.live(ctx, pause)
 		return errors.Join(err, s.Free())
+	case Away:
+		pause := time.Duration(s.dice.Int64N(int64(s.MaxPause) + 1))
+		s.Tell("the database is away for %s", pause.Round(time.Millisecond))
+		if err := s.Leave(); err != nil {
+			return err
+		}
+		err := s.live(ctx, pause)
+		return errors.Join(err, s.Return())
 	}
 	return nil
 }

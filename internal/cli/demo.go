@@ -54,7 +54,7 @@ type chaosCommand struct {
 	Sessions    int      `help:"How many sessions are in work at once." default:"20"`
 	Store       string   `help:"Where the server keeps its sessions: sqlite, in its data directory, or postgres: the database of --database, else a server that is started for it with the programs of this system." placeholder:"STORE" enum:"sqlite,postgres," default:""`
 	Rival       bool     `help:"A second server works on the same database, undisturbed, and takes over what the first one lost. Needs Postgres."`
-	Faults      []string `help:"What is done to the server: kill, stop, term, disk." placeholder:"FAULT" default:"kill,stop,term"`
+	Faults      []string `help:"What is done to the server: kill, stop, term, disk, away." placeholder:"FAULT" default:"kill,stop,term"`
 	Agent       string   `help:"A script that answers instead of the built-in one. It is sent: order NUMBER." placeholder:"FILE" type:"path"`
 	Tools       []string `help:"Call these tools only." placeholder:"TOOL"`
 	EffectsFrom string   `help:"A command that lists the effects afterwards, a line each: CALL_ID KEY." placeholder:"COMMAND"`

@@ -54,7 +54,7 @@ func sentence(e perdure.Event) string {
 	case perdure.OutputCompleted:
 		return gist(f.Message)
 	case perdure.Generation:
-		return strings.TrimSpace(fmt.Sprintf("%d tokens in, %d out, %d ms %s", f.Usage.InputTokens, f.Usage.OutputTokens, f.DurationMS, f.Error))
+		return billed(f)
 	case perdure.ActStarted:
 		return planned(f)
 	case perdure.ActCompleted:
@@ -85,6 +85,8 @@ func laneSentence(e perdure.Event) string {
 		return strings.TrimSpace(fmt.Sprintf("%s by %s", f.State, f.By)) + because(f.Note)
 	case perdure.AuditRecorded:
 		return strings.TrimSpace(f.Action + " " + f.Subject + because(f.Purpose))
+	case perdure.FileWritten:
+		return changed(f)
 	case perdure.ResourceUpdated:
 		return beside(f)
 	case perdure.LeaseExpired:
@@ -130,6 +132,26 @@ func scheduleSentence(e perdure.Event) string {
 		return fmt.Sprintf("schedule %s does not fire any more%s", f.Schedule, because(f.Why))
 	}
 	return ""
+}
+
+// billed says what a model call used, and which tool made it where it was no step of the turn.
+func billed(f perdure.Generation) string {
+	text := fmt.Sprintf("%d tokens in, %d out, %d ms", f.Usage.InputTokens, f.Usage.OutputTokens, f.DurationMS)
+	if f.Tool != "" {
+		text += ", for " + f.Tool
+	}
+	return strings.TrimSpace(text + " " + f.Error)
+}
+
+// changed says what became of a file.
+func changed(f perdure.FileWritten) string {
+	switch {
+	case f.Removed:
+		return f.Path + " was removed"
+	case f.Directory:
+		return f.Path + " was made"
+	}
+	return fmt.Sprintf("%s has %d bytes", f.Path, f.SizeBytes)
 }
 
 // beside says what became of an entry of what stands beside a session.

@@ -64,7 +64,7 @@ func (e *Effects) publish(ctx context.Context, t perdure.Task, v verdict) (paths
 		if lost != nil {
 			return ""
 		}
-		if err := e.writeFenced(t.Session, tool.FileWrite{Path: path, Content: content}, fence); err != nil {
+		if err := e.writeFenced(byTask(t), tool.FileWrite{Path: path, Content: content}, fence); err != nil {
 			if errors.Is(err, perdure.Lost) {
 				lost = err
 				return ""
@@ -83,21 +83,108 @@ func (e *Effects) publish(ctx context.Context, t perdure.Task, v verdict) (paths
 	return paths, missing, lost
 }
 
+// files opens the files of a call's session, as the model sees them and as the runtime writes them. Every change leaves
+// file.written (FI9): in its own commit where files are the store's, and else right after it. A seed leaves none.
+func (e *Effects) files(by tool.Call) (model, runtime tool.Files) {
+	model, runtime = e.cfg.Files(by.Session)
+	return e.telling(model, by), e.telling(runtime, by)
+}
+
+// telling is files whose changes the journal tells.
+func (e *Effects) telling(files tool.Files, by tool.Call) tool.Files {
+	switch f := files.(type) {
+	case nil, tool.DisabledFiles:
+		return files
+	case *sessionfile.Files:
+		return f.Telling(by)
+	}
+	return told{Files: files, e: e, by: by}
+}
+
+// masked is files that the journal tells of, without what is secret (SE4).
+func masked(files tool.Files, mask func(string) string) tool.Files {
+	switch f := files.(type) {
+	case *sessionfile.Files:
+		return f.Masked(mask)
+	case told:
+		f.mask = mask
+		return f
+	}
+	return files
+}
+
+// told is files that stand elsewhere than in the store.
+type told struct {
+	tool.Files
+	e    *Effects
+	by   tool.Call
+	mask func(string) string // of what is told; nil: nothing is secret
+}
+
+// Write replaces a file, or creates it.
+func (t told) Write(ctx context.Context, w tool.FileWrite) (created bool, err error) {
+	if created, err = t.Files.Write(ctx, w); err == nil {
+		t.tell(perdure.FileWritten{Path: w.Path, SizeBytes: int64(len(w.Content))})
+	}
+	return created, err
+}
+
+// Remove deletes a file or directory.
+func (t told) Remove(ctx context.Context, path string, recursive bool) (removed bool, err error) {
+	if removed, err = t.Files.Remove(ctx, path, recursive); err == nil && removed {
+		t.tell(perdure.FileWritten{Path: path, Removed: true})
+	}
+	return removed, err
+}
+
+// MakeDirectory makes a directory. One that is there already is no change.
+func (t told) MakeDirectory(ctx context.Context, path string) (tool.FileStat, error) {
+	_, missing := t.Files.Stat(ctx, path)
+	made, err := t.Files.MakeDirectory(ctx, path)
+	if err == nil && errors.Is(missing, perdure.NotFound) {
+		t.tell(perdure.FileWritten{Path: path, Directory: true})
+	}
+	return made, err
+}
+
+// tell appends what changed. The change stands whether or not it can be told, so that it is no error of whoever made it.
+func (t told) tell(fact perdure.FileWritten) {
+	if clean, err := tool.CleanPath(fact.Path); err == nil {
+		fact.Path = clean // one name per file, as the store tells it
+	}
+	if t.mask != nil {
+		fact.Path = t.mask(fact.Path)
+	}
+	ctx, cancel := settleContext(context.Background())
+	defer cancel()
+	err := t.e.work.InTx(ctx, func(tx store.Tx) error {
+		return tx.Append(t.by.Session, []perdure.Event{sessionfile.Told(t.by, tx.Now(), fact)})
+	})
+	if err != nil && !errors.Is(err, perdure.NotFound) { // else the session is gone, and its journal with it
+		t.e.cfg.Log.Warn("a change of a file is not in the journal", "session", t.by.Session, "path", fact.Path, "error", err)
+	}
+}
+
+// byTask is whose change a file of a task is.
+func byTask(t perdure.Task) tool.Call {
+	return tool.Call{Session: t.Session, Turn: t.Turn, Task: t.ID, Attempt: t.Attempt}
+}
+
 // writeFile writes a file of the runtime's own that is nobody's work. It outlives the context of the work that it tells about.
-func (e *Effects) writeFile(session perdure.SessionID, w tool.FileWrite) error {
-	return e.writeFenced(session, w, nil)
+func (e *Effects) writeFile(by tool.Call, w tool.FileWrite) error {
+	return e.writeFenced(by, w, nil)
 }
 
 // writeFenced is writeFile, if the fence lets it: in the same commit where files are the store's, and else right before.
-func (e *Effects) writeFenced(session perdure.SessionID, w tool.FileWrite, fence func(store.Reader) error) error {
+func (e *Effects) writeFenced(by tool.Call, w tool.FileWrite, fence func(store.Reader) error) error {
 	ctx, cancel := settleContext(context.Background())
 	defer cancel()
 	return e.guarded("write "+w.Path, func() error {
-		_, files := e.cfg.Files(session)
+		_, files := e.files(by)
 		switch {
 		case fence == nil:
 		case e.ownFiles:
-			files = sessionfile.New(fenced{Store: e.work, fence: fence}, session, true)
+			files = sessionfile.New(fenced{Store: e.work, fence: fence}, by.Session, true).Telling(by)
 		default:
 			if err := e.cfg.Store.View(ctx, fence); err != nil {
 				return err

@@ -180,7 +180,7 @@ func (e *Effects) shorten(key perdure.CallKey, record perdure.ToolResult, fence 
 	}
 	path := tool.OutputPath(key.Call)
 	content := []byte(whole[:min(len(whole), tool.RawOutputLimit)])
-	if err := e.writeFenced(key.Session, tool.FileWrite{Path: path, Content: content}, fence); err != nil {
+	if err := e.writeFenced(tool.Call{Session: key.Session, ID: key.Call}, tool.FileWrite{Path: path, Content: content}, fence); err != nil {
 		e.cfg.Log.Error("a whole output was not stored", "session", key.Session, "call", key.Call, "error", err)
 		path = ""
 	}
@@ -193,7 +193,7 @@ func (e *Effects) takeOverCall(ctx context.Context, run CallRun, row perdure.Cal
 	if row.State != perdure.CallRunning {
 		return fmt.Errorf("take over call %s: %w: the ledger says %s, the journal says running", key, perdure.Conflict, row.State)
 	}
-	t, known := e.lookup(run.Session.Agent, row.Tool)
+	t, known := e.cfg.Tools.Get(row.Tool) // whatever the agent may see by now: it could when the call started
 	found := perdure.Found{StopRequested: run.Command.Stop, Class: row.Class, Executions: row.Executions, MaxExecutions: e.cfg.MaxExecutions}
 	if known {
 		found = e.look(ctx, found, t, toolCall(row, deadline(row.ClaimedAt, t.Spec())))

@@ -26,7 +26,9 @@ func (e *Effects) env(s *perdure.Session, call tool.Call, sink tool.Sink) tool.E
 // envOf is what work may reach whose tasks are those of a port.
 func (e *Effects) envOf(p *taskPort, call tool.Call, sink tool.Sink) tool.Env {
 	agent := &p.owner.agent
-	files, _ := e.cfg.Files(p.owner.session)
+	by := call
+	by.Session = p.owner.session
+	files, _ := e.files(by)
 	var ports tool.Ports
 	if e.cfg.Ports != nil {
 		ports = e.cfg.Ports(p.owner.session, call)
@@ -130,7 +132,7 @@ func (e *Effects) visible(agent perdure.Agent) []tool.Tool {
 		case t.Spec().Hints.CapabilityID == loadingCapability:
 			loaders = append(loaders, t)
 		case t.Spec().Hints.CapabilityID == tool.ParentCapability && !agent.Subagent:
-		case agent.Tools == nil && !e.cfg.Tools.Offered(name), slices.Contains(agent.Tools, name):
+		case agent.Tools == nil && (!e.cfg.Tools.Offered(name) || slices.Contains(agent.Capabilities, t.Spec().Hints.CapabilityID)), slices.Contains(agent.Tools, name):
 			useful = useful || tool.RunsBackground(t)
 			tools = append(tools, t)
 		}
@@ -350,9 +352,12 @@ func (e *Effects) veiled(ctx context.Context, t tool.Tool, h hidden, env tool.En
 	}
 	sink := v.Sink(env.Report())
 	defer sink.Close()
-	env.Sink = sink
+	env.Sink, env.Files = sink, masked(env.Files, v.Mask)
 	if env.Dialog != nil {
 		env.Dialog = v.Dialog(env.Dialog)
+	}
+	if env.Utility != nil {
+		env.Utility = v.Utility(env.Utility)
 	}
 	r := work(env)
 	r.Reveals = r.Reveals && len(env.Call.Granted) > 0

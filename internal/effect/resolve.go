@@ -142,7 +142,7 @@ func (e *Effects) rewriteResult(task perdure.Task, w Word) {
 	if w.Answer == perdure.DidNotHappen {
 		body = prettyJSON(map[string]string{"status": "failed", "error": textDidNotHappen})
 	}
-	if err := e.writeFile(task.Session, tool.FileWrite{Path: task.ResultPath, Content: body}); err != nil {
+	if err := e.writeFile(byTask(task), tool.FileWrite{Path: task.ResultPath, Content: body}); err != nil {
 		e.cfg.Log.Warn("result.json was not rewritten", "task", task.ID, "error", err)
 	}
 }

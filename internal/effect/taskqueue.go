@@ -420,7 +420,7 @@ func (e *Effects) removeArtifacts(ctx context.Context, task perdure.Task) error 
 	if task.Run == "" {
 		return nil
 	}
-	_, files := e.cfg.Files(task.Session)
+	_, files := e.cfg.Files(task.Session) // task.pruned has told of it
 	if files == nil {
 		return fmt.Errorf("remove %s: %w: no file store", task.ArtifactDir(), perdure.Unavailable)
 	}

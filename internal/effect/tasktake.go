@@ -310,7 +310,7 @@ func (e *Effects) cannotReattach(c claimedTask) string {
 	if task.Spec.Tool == "" {
 		return "background_tool spec missing 'tool' field; cannot re-attach"
 	}
-	target, ok := e.lookup(c.owner.agent, task.Spec.Tool)
+	target, ok := e.cfg.Tools.Get(task.Spec.Tool) // whatever the agent may see by now: it could when the task started
 	if !ok {
 		return fmt.Sprintf("tool '%s' not found in built-in registry; cannot re-attach", task.Spec.Tool)
 	}

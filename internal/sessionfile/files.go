@@ -11,6 +11,9 @@ import (
 	"fmt"
 	"path"
 	"strings"
+	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/store"
@@ -20,12 +23,15 @@ import (
 // runtimeDir is written by the runtime only (FI7).
 const runtimeDir = "/.background"
 
-// Files is a session's files in the store. Every change is one commit, which also checks the quotas (FI6).
+// Files is a session's files in the store. Every change is one commit, which also checks the quotas (FI6), and tells of the
+// change where somebody is to answer for it ([Files.Telling]).
 type Files struct {
 	store   store.Store
 	session perdure.SessionID
 	runtime bool // may write below runtimeDir, and past the quota of the session
 	limits  tool.FileLimits
+	by      *tool.Call          // whose changes these are, in the journal; nil: the journal does not tell
+	mask    func(string) string // of what it tells; nil: nothing is secret
 }
 
 var (
@@ -45,6 +51,45 @@ func (f *Files) Limit(l tool.FileLimits) *Files {
 	view := *f
 	view.limits = l
 	return &view
+}
+
+// Telling returns a view whose every change is told in the journal of the session, in the same commit (FI9): it is what a
+// call did, or, where that has no id, what the runtime did on the session's behalf. A seed is not told: it is the host's.
+func (f *Files) Telling(by tool.Call) *Files {
+	view := *f
+	view.by = &by
+	return &view
+}
+
+// Masked returns a view that tells of paths as mask shows them, since a tool may put a secret into one (SE4).
+func (f *Files) Masked(mask func(string) string) *Files {
+	view := *f
+	view.mask = mask
+	return &view
+}
+
+// shown is a path as the journal tells it. It is asked for before a transaction: the mask may read the store.
+func (f *Files) shown(name string) string {
+	if f.by == nil || f.mask == nil {
+		return name
+	}
+	return f.mask(name)
+}
+
+// tell appends what changed.
+func (f *Files) tell(tx store.Tx, fact perdure.FileWritten) error {
+	if f.by == nil {
+		return nil
+	}
+	return tx.Append(f.session, []perdure.Event{Told(*f.by, tx.Now(), fact)})
+}
+
+// Told is the event that tells of a change by a call.
+func Told(by tool.Call, at time.Time, fact perdure.FileWritten) perdure.Event {
+	return perdure.Event{
+		ID: perdure.FormatID[perdure.EventID](uuid.Must(uuid.NewV7())), At: at, Actor: "runtime",
+		Turn: by.Turn, Call: by.ID, Task: by.Task, Attempt: by.Attempt, Fact: fact,
+	}
 }
 
 // Stat describes a file or directory.
@@ -89,6 +134,7 @@ func (f *Files) Write(ctx context.Context, w tool.FileWrite) (created bool, err 
 	if err := f.limits.CheckFile(name, int64(len(w.Content))); err != nil {
 		return false, err
 	}
+	shown := f.shown(name)
 	err = f.store.InTx(ctx, func(tx store.Tx) error {
 		old, err := tx.File(f.session, name)
 		missing := errors.Is(err, perdure.NotFound)
@@ -105,8 +151,10 @@ func (f *Files) Write(ctx context.Context, w tool.FileWrite) (created bool, err 
 		if err := f.room(tx, name, int64(len(w.Content))-old.SizeBytes); err != nil {
 			return err
 		}
-		created, err = put(tx, f.session, store.File{Path: name, Content: w.Content})
-		return err
+		if created, err = put(tx, f.session, store.File{Path: name, Content: w.Content}); err != nil {
+			return err
+		}
+		return f.tell(tx, perdure.FileWritten{Path: shown, SizeBytes: int64(len(w.Content))})
 	})
 	return created, err
 }
@@ -179,6 +227,7 @@ func (f *Files) Remove(ctx context.Context, name string, recursive bool) (remove
 	if name == "/" {
 		return false, failed(perdure.Invalid, "The root directory cannot be deleted.")
 	}
+	shown := f.shown(name)
 	err = f.store.InTx(ctx, func(tx store.Tx) error {
 		old, err := tx.File(f.session, name)
 		if errors.Is(err, perdure.NotFound) {
@@ -191,8 +240,10 @@ func (f *Files) Remove(ctx context.Context, name string, recursive bool) (remove
 		if err := f.removable(tx, old, recursive); err != nil {
 			return err
 		}
-		removed, err = tx.RemoveFile(f.session, name)
-		return err
+		if removed, err = tx.RemoveFile(f.session, name); err != nil || !removed {
+			return err
+		}
+		return f.tell(tx, perdure.FileWritten{Path: shown, Removed: true})
 	})
 	return removed, err
 }
@@ -248,12 +299,16 @@ func (f *Files) MakeDirectory(ctx context.Context, name string) (tool.FileStat, 
 		return tool.FileStat{}, err
 	}
 	var made store.File
+	shown := f.shown(name)
 	err = f.store.InTx(ctx, func(tx store.Tx) error {
-		if _, err := put(tx, f.session, store.File{Path: name, Directory: true}); err != nil {
+		created, err := put(tx, f.session, store.File{Path: name, Directory: true})
+		if err != nil {
 			return err
 		}
-		made, err = tx.File(f.session, name)
-		return err
+		if made, err = tx.File(f.session, name); err != nil || !created {
+			return err
+		}
+		return f.tell(tx, perdure.FileWritten{Path: shown, Directory: true})
 	})
 	return fileStat(made), err
 }

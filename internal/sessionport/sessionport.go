@@ -39,6 +39,8 @@ type Config struct {
 	// Asked returns what the model of a session is asked, built as for the question itself, and the fold that it is
 	// built from. nil: nobody can report on the context.
 	Asked func(context.Context, perdure.SessionID) (model.Request, *perdure.Session, error)
+	// Utility is what tools ask for their inner work. The zero value is nothing.
+	Utility Utility
 }
 
 // New returns what opens the ports of a call. The function is safe for concurrent use, and asks nobody.
@@ -57,6 +59,9 @@ func New(cfg Config) func(session perdure.SessionID, call tool.Call) tool.Ports 
 		ports.Images = images{binding: b, blobs: cfg.Blobs}
 		if cfg.SQL != nil {
 			ports.SQL = cfg.SQL.For(session)
+		}
+		if cfg.Utility.Model != nil {
+			ports.Utility = utility{binding: b, cfg: cfg.Utility, log: cfg.Log}
 		}
 		if cfg.Keys != nil {
 			ports.Known = bound{all: all, session: session}

@@ -211,3 +211,19 @@ func (d dialog) Tell(ctx context.Context, m perdure.TaskMessage) error {
 	}
 	return d.Dialog.Tell(ctx, m)
 }
+
+// Utility masks what a model is asked, and what it answers: no model is told a secret.
+func (v *Veil) Utility(to tool.Utility) tool.Utility { return utility{to: to, veil: v} }
+
+// utility is a utility model under the veil.
+type utility struct {
+	to   tool.Utility
+	veil *Veil
+}
+
+// Complete answers a prompt.
+func (u utility) Complete(ctx context.Context, o tool.UtilityOrder) (string, error) {
+	o.System, o.Prompt = u.veil.Mask(o.System), u.veil.Mask(o.Prompt)
+	text, err := u.to.Complete(ctx, o)
+	return u.veil.Mask(text), err
+}

@@ -19,6 +19,7 @@ func (p *place) openDatabase(ctx context.Context) (end func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("start a database: %w", err)
 	}
+	p.own = server
 	if p.database, err = server.Database(ctx, nil); err != nil {
 		return nil, errors.Join(err, server.Close())
 	}
@@ -28,3 +29,7 @@ func (p *place) openDatabase(ctx context.Context) (end func(), err error) {
 		}
 	}, nil
 }
+
+// leave kills the database, as a crash of its machine would, and comeBack starts it again.
+func (p *place) leave() error    { return p.own.Stop() }
+func (p *place) comeBack() error { return p.own.Start() }

@@ -17,6 +17,7 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/internal/chaos"
+	"github.com/perdure/perdure/internal/pgserver"
 )
 
 const (
@@ -33,10 +34,11 @@ const (
 type place struct {
 	Storm
 	dir      string
-	short    string // a folder with a short name, for the socket
-	socket   string // of the ledger
-	addr     string // of the server
-	database string // URL of the server's; empty: it has a data directory only
+	short    string            // a folder with a short name, for the socket
+	socket   string            // of the ledger
+	addr     string            // of the server
+	database string            // URL of the server's; empty: it has a data directory only
+	own      *pgserver.Cluster // where it is; nil: somebody else's, or none
 	token    string
 	log      *os.File
 	siege    *chaos.Siege
@@ -92,7 +94,7 @@ func (p *place) run(ctx context.Context) (chaos.Report, error) {
 // newSiege says how the server is disturbed.
 func (p *place) newSiege() *chaos.Siege {
 	s := &chaos.Siege{
-		Kills: p.Kills, Seed: p.Seed, MeanLife: meanLife, MaxPause: maxPause, Command: p.server, Ready: p.ready, Fill: p.fill, Free: p.free,
+		Kills: p.Kills, Seed: p.Seed, MeanLife: meanLife, MaxPause: maxPause, Command: p.server, Ready: p.ready, Fill: p.fill, Free: p.free, Leave: p.leave, Return: p.comeBack,
 		Tell: func(format string, args ...any) {
 			fmt.Fprintf(p.Talk, time.Now().Format("15:04:05.000 ")+format+"\n", args...)
 		},

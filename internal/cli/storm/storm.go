@@ -24,7 +24,7 @@ type Storm struct {
 	Kills       int
 	Seed        int64
 	Sessions    int      // at once
-	Faults      []string // kill, stop, term, disk
+	Faults      []string // kill, stop, term, disk, away
 	Agent       string   // a script instead of the built-in one; empty: none
 	Tools       []string // that are called instead of the mix; empty: the mix
 	EffectsFrom string   // a command of the shell that lists effects; empty: none
@@ -60,13 +60,16 @@ func (s Storm) Fault() (what, todo string) {
 	}
 	for _, fault := range s.Faults {
 		if !slices.Contains(chaos.Disturbances(), chaos.Disturbance(fault)) {
-			return fmt.Sprintf("there is no fault %q", fault), "the faults are kill, stop, term and disk"
+			return fmt.Sprintf("there is no fault %q", fault), "the faults are kill, stop, term, disk and away"
 		}
 	}
 	if slices.Contains(s.Faults, string(chaos.Disk)) {
 		if reason := noDisk(); reason != "" {
 			return "the fault disk is not possible here: " + reason, "leave it out of --faults"
 		}
+	}
+	if slices.Contains(s.Faults, string(chaos.Away)) && (s.Store != postgres || s.Database != "") {
+		return "the fault away kills the database, so that must be one of its own", "give --store postgres, and no --database"
 	}
 	if s.Store == sqlite && s.Database != "" {
 		return "--store sqlite and --database exclude one another", "leave one of them out"

@@ -61,7 +61,7 @@ func (p *place) leftBehind(ctx context.Context) (left []chaos.Violation) {
 
 // figures adds what only this run knows.
 func (p *place) figures(r *chaos.Report, after chaos.Aftermath) {
-	r.Stops, r.Terms, r.DiskFull = p.siege.Done[chaos.Stop], p.siege.Done[chaos.Term], p.siege.Done[chaos.Disk]
+	r.Stops, r.Terms, r.DiskFull, r.Aways = p.siege.Done[chaos.Stop], p.siege.Done[chaos.Term], p.siege.Done[chaos.Disk], p.siege.Done[chaos.Away]
 	r.Faults = p.siege.Faults
 	r.Kinds = map[string]int{}
 	for _, call := range after.Calls {
@@ -105,7 +105,7 @@ func (p *place) print(r chaos.Report) error {
 		name  string
 		value any
 	}{
-		{"kills", r.Kills}, {"SIGSTOP", r.Stops}, {"SIGTERM", r.Terms}, {"disk full", r.DiskFull}, {"sessions", r.Sessions}, {"tasks", r.Tasks},
+		{"kills", r.Kills}, {"SIGSTOP", r.Stops}, {"SIGTERM", r.Terms}, {"disk full", r.DiskFull}, {"database away", r.Aways}, {"sessions", r.Sessions}, {"tasks", r.Tasks},
 		{"settled", r.Settled}, {"unknown", fmt.Sprintf("%d (%d of them foreground calls)", r.Unknown, r.UnknownCalls)},
 		{"adopted", r.Adopted}, {"resumed", r.Resumed}, {"effects", r.Effects}, {"answers kept", r.Answers},
 		{"lost", r.LostSettled}, {"repeated", r.DuplicateEffects}, {"missing", r.EffectsMissing}, {"stuck", r.Stuck},
