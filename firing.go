@@ -127,9 +127,9 @@ func (s Schedule) skip(t Timing, over stretch, outcome FireOutcome, reason strin
 	return ScheduleStep{Schedule: s.advanced(t), Nominal: over.last, Outcome: outcome, Reason: reason, Counted: over.n - 1}
 }
 
-// Triggered is the step of a fire by hand: its nominal time is now, and what comes next stays (SC22).
-func (s Schedule) Triggered(now time.Time, reason string) ScheduleStep {
-	return ScheduleStep{Schedule: s.began(now, now), Nominal: now, Outcome: Fired, Reason: reason}
+// Triggered is the step of a fire by hand, whatever the former one does. What comes next stays (SC22).
+func (s Schedule) Triggered(nominal, now time.Time, reason string) ScheduleStep {
+	return ScheduleStep{Schedule: s.began(nominal, now), Nominal: nominal, Outcome: Fired, Reason: reason}
 }
 
 // stretch is some nominal times in a row.

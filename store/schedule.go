@@ -55,8 +55,9 @@ type ScheduleReader interface {
 	Schedule(id perdure.ScheduleID) (perdure.Schedule, error)
 	// Schedules lists schedules in the order of their ids, which is that of their making.
 	Schedules(filter ScheduleFilter) ([]perdure.Schedule, error)
-	// DueSchedules lists up to limit schedules whose DueAt has come by a moment, the longest due first; limit 0 means all.
-	DueSchedules(by time.Time, limit int) ([]perdure.Schedule, error)
+	// DueSchedules lists up to limit schedules whose DueAt is after a moment and has come by another, the longest due first; a zero
+	// moment is before all, and limit 0 means all.
+	DueSchedules(after, by time.Time, limit int) ([]perdure.Schedule, error)
 	// Fire returns what became of a nominal time. NotFound: nothing did.
 	Fire(id perdure.ScheduleID, nominal time.Time) (perdure.Fire, error)
 	// Fires lists up to limit fires of a schedule, the latest nominal time first; limit 0 means all.

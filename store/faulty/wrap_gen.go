@@ -490,12 +490,12 @@ func (x *tx) DueLeases(due store.LeaseDue) (r0 []perdure.Lease, err error) {
 }
 
 // DueSchedules is DueSchedules of store.Tx, as the plan lets it be.
-func (x *tx) DueSchedules(by time.Time, limit int) (r0 []perdure.Schedule, err error) {
+func (x *tx) DueSchedules(after time.Time, by time.Time, limit int) (r0 []perdure.Schedule, err error) {
 	fault, err := x.life.before("DueSchedules")
 	if err != nil {
 		return r0, err
 	}
-	a0, err := x.inner.DueSchedules(by, limit)
+	a0, err := x.inner.DueSchedules(after, by, limit)
 	if failed := x.life.after(fault); failed != nil {
 		return r0, failed
 	}
@@ -1848,12 +1848,12 @@ func (x *reader) DueLeases(due store.LeaseDue) (r0 []perdure.Lease, err error) {
 }
 
 // DueSchedules is DueSchedules of store.Reader, as the plan lets it be.
-func (x *reader) DueSchedules(by time.Time, limit int) (r0 []perdure.Schedule, err error) {
+func (x *reader) DueSchedules(after time.Time, by time.Time, limit int) (r0 []perdure.Schedule, err error) {
 	fault, err := x.life.before("DueSchedules")
 	if err != nil {
 		return r0, err
 	}
-	a0, err := x.inner.DueSchedules(by, limit)
+	a0, err := x.inner.DueSchedules(after, by, limit)
 	if failed := x.life.after(fault); failed != nil {
 		return r0, failed
 	}

@@ -38,9 +38,13 @@ func (v *view) Schedules(filter store.ScheduleFilter) (found []perdure.Schedule,
 }
 
 // DueSchedules lists what is due, the longest due first.
-func (v *view) DueSchedules(by time.Time, limit int) ([]perdure.Schedule, error) {
+func (v *view) DueSchedules(after, by time.Time, limit int) ([]perdure.Schedule, error) {
 	var found []perdure.Schedule
-	for key, id := range v.dueSchedules.from("") {
+	begin := ""
+	if !after.IsZero() {
+		begin = dueKey(micro(after), "\xff")
+	}
+	for key, id := range v.dueSchedules.from(begin) {
 		if key > dueKey(micro(by), "\xff") {
 			break
 		}

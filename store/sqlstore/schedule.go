@@ -12,9 +12,10 @@ import (
 // The statements of schedules. Their session's row is held before they are written.
 const (
 	selectSchedule  = `SELECT record FROM schedule WHERE id = $1`
+	sessionOfPlan   = `SELECT session_id FROM schedule WHERE id = $1`
 	listSchedules   = `SELECT record FROM schedule WHERE id > $1 ORDER BY id LIMIT $2`
 	listOwnSchedule = `SELECT record FROM schedule WHERE session_id = $3 AND id > $1 ORDER BY id LIMIT $2`
-	listDueSchedule = `SELECT record FROM schedule WHERE due_us <> 0 AND due_us <= $1 ORDER BY due_us, id LIMIT $2`
+	listDueSchedule = `SELECT record FROM schedule WHERE due_us <> 0 AND due_us > $1 AND due_us <= $2 ORDER BY due_us, id LIMIT $3`
 	countEnabled    = `SELECT COALESCE(SUM(CASE WHEN session_id = $1 THEN 1 ELSE 0 END), 0), COUNT(*) FROM schedule WHERE enabled`
 	putSchedule     = `INSERT INTO schedule (id, session_id, enabled, due_us, record) VALUES ($1, $2, $3, $4, $5)
 		ON CONFLICT (id) DO UPDATE SET enabled = excluded.enabled, due_us = excluded.due_us, record = excluded.record`
@@ -30,13 +31,29 @@ const (
 	removeScheduleFires = `DELETE FROM schedule_fire WHERE session_id = $1`
 )
 
-// Schedule returns a schedule. Its row is locked: who reads it in a transaction is about to change it.
+// Schedule returns a schedule. Its session and its row are locked: who reads it in a transaction is about to change it.
 func (tx *Tx) Schedule(id perdure.ScheduleID) (perdure.Schedule, error) {
-	s, err := one(tx, scanRecord[perdure.Schedule], tx.locked(selectSchedule), id)
+	var s perdure.Schedule
+	err := tx.holdSchedule(id)
+	if err == nil {
+		s, err = one(tx, scanRecord[perdure.Schedule], tx.locked(selectSchedule), id)
+	}
 	if err != nil {
 		return perdure.Schedule{}, fmt.Errorf("schedule %s: %w", id, err)
 	}
 	return s, nil
+}
+
+// holdSchedule locks the session of a schedule, which is locked before it.
+func (tx *Tx) holdSchedule(id perdure.ScheduleID) error {
+	if tx.alone() {
+		return nil
+	}
+	session, err := one(tx, name[perdure.SessionID], sessionOfPlan, id)
+	if err != nil {
+		return err
+	}
+	return tx.hold(session)
 }
 
 // Schedules lists schedules in the order of their ids.
@@ -57,8 +74,8 @@ func (tx *Tx) Schedules(filter store.ScheduleFilter) ([]perdure.Schedule, error)
 }
 
 // DueSchedules lists what is due, the longest due first.
-func (tx *Tx) DueSchedules(by time.Time, limit int) ([]perdure.Schedule, error) {
-	found, err := list(tx, scanRecord[perdure.Schedule], tx.locked(listDueSchedule), micros(by), orAll(limit))
+func (tx *Tx) DueSchedules(after, by time.Time, limit int) ([]perdure.Schedule, error) {
+	found, err := list(tx, scanRecord[perdure.Schedule], tx.locked(listDueSchedule), micros(after), micros(by), orAll(limit))
 	if err != nil {
 		return nil, fmt.Errorf("list due schedules: %w", err)
 	}

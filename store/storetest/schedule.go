@@ -74,7 +74,7 @@ func (s *subject) schedules(filter store.ScheduleFilter) (found []perdure.Schedu
 func (s *subject) due(by time.Time, limit int) (found []perdure.Schedule) {
 	s.Helper()
 	s.read(func(r store.Reader) (err error) {
-		found, err = r.DueSchedules(by, limit)
+		found, err = r.DueSchedules(time.Time{}, by, limit)
 		return err
 	})
 	return found
@@ -142,6 +142,12 @@ func scheduleDue(s *subject) {
 	s.same("the first", s.due(moment(10), 0), []perdure.Schedule{early})
 	s.same("all", s.due(moment(99), 0), []perdure.Schedule{early, waits, late})
 	s.same("a page", s.due(moment(99), 2), []perdure.Schedule{early, waits})
+
+	s.read(func(r store.Reader) error {
+		got, err := r.DueSchedules(moment(10), moment(29), 0)
+		s.same("between", got, []perdure.Schedule{waits})
+		return err
+	})
 
 	early.NextAt, waits.Waiting = moment(40), time.Time{}
 	s.plan(early, waits)
@@ -402,7 +408,7 @@ func (w things) lookAtSchedules(r store.Reader, found *everything) (err error) {
 	if found.Schedules, err = r.Schedules(store.ScheduleFilter{}); err != nil {
 		return err
 	}
-	if found.Due, err = r.DueSchedules(moment(99), 0); err != nil {
+	if found.Due, err = r.DueSchedules(time.Time{}, moment(99), 0); err != nil {
 		return err
 	}
 	found.Fires, err = r.Fires(w.planned.ID, 0)
