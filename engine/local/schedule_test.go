@@ -369,7 +369,7 @@ func TestR14ThousandSchedules(t *testing.T) {
 		b.pass(8 * time.Hour)
 		woke := time.Now()
 		_, end = b.start(faulty.Plan{})
-		b.pass(10 * time.Second) // before the next minute
+		b.pass(10 * time.Second)                                        // before the next minute
 		if most := 4 + schedules/60 + schedules/50 + 1; b.most > most { // the late ones, and those of ten o'clock sharp
 			t.Errorf("after the night %d ran at once, want at most %d", b.most, most)
 		}
