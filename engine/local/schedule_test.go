@@ -96,8 +96,11 @@ func (b *bell) start(plan faulty.Plan) (*local.Engine, func()) {
 	}
 }
 
-// pass lets time go by in the bubble.
-func (b *bell) pass(d time.Duration) { <-time.After(d) }
+// pass lets time go by in the bubble, until all that it woke waits again: what the tool counted may then be read.
+func (b *bell) pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
 
 func (b *bell) session(eng engine.Engine) perdure.SessionID {
 	b.Helper()
