@@ -119,8 +119,8 @@ func TestMonitorOneShot(t *testing.T) {
 				b.pass(2 * time.Minute)
 
 				m, err := eng.Task(t.Context(), s.Monitor)
-				if err != nil || m.State != want || len(b.runs) != 1 {
-					t.Errorf("got %s, %v after %d runs, want %s", m.State, err, len(b.runs), want)
+				if err != nil || m.State != want || len(b.rang()) != 1 {
+					t.Errorf("got %s, %v after %d runs, want %s", m.State, err, len(b.rang()), want)
 				}
 				end()
 			})
