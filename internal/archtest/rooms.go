@@ -96,7 +96,7 @@ func outer() []room {
 	return []room{
 		{"internal/api", ". engine"},
 		{"internal/mcpserver", ". engine"},
-		{"internal/cli", ". engine internal/config internal/redact internal/cli/admin internal/cli/demo internal/cli/form internal/cli/storm"},
+		{"internal/cli", ". engine internal/cron internal/config internal/redact internal/cli/admin internal/cli/demo internal/cli/form internal/cli/storm"},
 		{"internal/cli/admin", ". internal/backup"},
 		{"internal/backup", ". store store/sqlite internal/chaos"},
 		{"internal/cli/demo", ". engine internal/chaos"},

@@ -67,6 +67,7 @@ type Config struct {
 	DeferAbove         int           // TL37; 0: 40; -1: off
 	SoftBudget         time.Duration // of tools that name none; 0: tool.DefaultSoftBudget; -1: they never detach (LN2)
 	ApprovalExpiry     time.Duration // 0: approvals never expire (AP6)
+	ScheduleFailures   int           // failed fires in a row before a schedule is paused; 0: never (SC17)
 	CheckpointBytes    int           // of new text of an answer, before it is stored (TN19); 0: 4 KiB
 	CheckpointTime     time.Duration // since its first new text, likewise; 0: 1 s
 

@@ -48,6 +48,12 @@ func (e *Effects) updateTask(tx store.Tx, t perdure.Task, u perdure.TaskUpdate, 
 	if err != nil || !change.Ended {
 		return change, err
 	}
+	if change.Task.Kind == perdure.KindMonitor { // its runs come home
+		return change, nil
+	}
+	if err := e.noteRun(tx, change.Task); err != nil {
+		return change, err
+	}
 	return change, tx.AddDelivery(store.Delivery{
 		Session: t.Session, Task: t.ID, Attempt: change.Task.Attempt, State: change.Task.State, Settled: tx.Now(),
 	})
