@@ -132,6 +132,14 @@ func (s Schedule) Triggered(nominal, now time.Time, reason string) ScheduleStep 
 	return ScheduleStep{Schedule: s.began(nominal, now), Nominal: nominal, Outcome: Fired, Reason: reason}
 }
 
+// Withheld is a step that would fire, in a session that may not spend anything now: the fire is skipped (SC21).
+func (s Schedule) Withheld(step ScheduleStep, why string) ScheduleStep {
+	next := step.Schedule
+	next.LastFire, next.LastAt, next.Count = s.LastFire, s.LastAt, s.Count
+	step.Schedule, step.Outcome, step.Reason, step.Late = next, SkippedBudget, why, false
+	return step
+}
+
 // stretch is some nominal times in a row.
 type stretch struct {
 	first, last time.Time

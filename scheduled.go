@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
+	"reflect"
 	"time"
 )
 
@@ -35,6 +36,7 @@ type Schedule struct {
 	LastFire  time.Time `json:"last_fired_nominal_at,omitzero"` // the nominal time of the fire that is the former one
 	Count     int       `json:"trigger_count"`                  // fires that began
 	Failures  int       `json:"failures_in_a_row"`              // SC17
+	Told      string    `json:"last_result_hash,omitempty"`     // of DeliverChanges: what the last run succeeded with
 	CreatedAt time.Time `json:"created_at"`
 	UpdatedAt time.Time `json:"updated_at"`
 }
@@ -45,7 +47,17 @@ type ScheduleAction struct {
 	Tool    string          `json:"tool,omitempty"`
 	Args    json.RawMessage `json:"args,omitempty"`
 	Signal  bool            `json:"signal_on_completion,omitempty"` // of a tool: its end is told to the session (SC27)
+	Deliver DeliverPolicy   `json:"deliver,omitempty"`              // which ends, with Signal; empty: all
 }
+
+// DeliverPolicy is which ends of a scheduled tool the session is told of (SC27).
+type DeliverPolicy string
+
+// The policies for delivery.
+const (
+	DeliverAll     DeliverPolicy = "all"     // the default
+	DeliverChanges DeliverPolicy = "changes" // a success with the same result as the one before it is kept quiet; a failure is told
+)
 
 // MissedPolicy is what becomes of fires whose time passed while nothing ran (SC13).
 type MissedPolicy string
@@ -167,12 +179,25 @@ func (s Schedule) Check() error {
 		return wrong("missed_window and jitter are not negative")
 	case (s.Action.Message == "") == (s.Action.Tool == ""):
 		return wrong("its action is a message or a tool, and not both")
-	case s.Action.Tool == "" && len(s.Action.Args) > 0:
-		return wrong("a message has no arguments")
+	case s.Action.Tool == "" && (len(s.Action.Args) > 0 || s.Action.Signal || s.Action.Deliver != ""):
+		return wrong("a message has no arguments, no signal_on_completion and no deliver: they are of a tool")
+	case s.Action.Deliver != "" && s.Action.Deliver != DeliverAll && s.Action.Deliver != DeliverChanges:
+		return wrong("deliver %q: all or changes", s.Action.Deliver)
 	case len(s.Title) > maxScheduleTitle || len(s.Description) > maxScheduleText || len(s.Action.Message) > maxScheduleText:
 		return wrong("a title has at most %d bytes, a description and a message %d", maxScheduleTitle, maxScheduleText)
 	}
 	return nil
+}
+
+// Same reports whether two schedules were asked for with the same words: what the engine fills in is left out.
+func (s Schedule) Same(other Schedule) bool {
+	asked := func(s Schedule) Schedule {
+		return Schedule{
+			ID: s.ID, Session: s.Session, Owner: s.Owner, Title: s.Title, Description: s.Description, Cron: s.Cron, Zone: s.Zone,
+			Missed: s.Missed, Window: s.Window, Overlap: s.Overlap, Jitter: s.Jitter, Action: s.Action,
+		}
+	}
+	return s.At.Equal(other.At) && reflect.DeepEqual(asked(s), asked(other))
 }
 
 // Timing is when a schedule fires. internal/cron makes that of a recurring one.
@@ -299,3 +324,21 @@ type ScheduleCanceled struct {
 	Why      string     `json:"why,omitempty"`
 	Deleted  bool       `json:"deleted,omitempty"`
 }
+
+// The beginnings of the reasons of fires by hand.
+const (
+	triggeredBy  = "triggered by "
+	backfilledBy = "backfilled by "
+)
+
+// TriggeredReason is the reason of a fire by hand.
+func TriggeredReason(by string) string { return triggeredBy + by }
+
+// BackfilledReason is the reason of a fire for a time of the past.
+func BackfilledReason(by string) string { return backfilledBy + by }
+
+// ByHand reports whether somebody triggered a fire.
+func (f Fire) ByHand(by string) bool { return f.Reason == TriggeredReason(by) }
+
+// Backfilled reports whether somebody made a fire for a time of the past.
+func (f Fire) Backfilled(by string) bool { return f.Reason == BackfilledReason(by) }

@@ -10,8 +10,9 @@ import (
 // Schedules makes schedules and shows them (chapter 12).
 type Schedules interface {
 	// CreateSchedule makes a schedule of a session and enables it. The caller fills in Session, Owner, Title, Description, one of
-	// Cron and At, Zone, Missed, Window, Overlap, Jitter and Action; the rest is the engine's. NotFound: no such session. Limit: too
-	// many are enabled. Invalid: why it can never be made, among it that it never fires (SC9).
+	// Cron and At, Zone, Missed, Window, Overlap, Jitter and Action, and ID where it mints ids itself: the same id with the same
+	// rest is one schedule. The other fields are the engine's. NotFound: no such session. Limit: too many are enabled. Conflict:
+	// the id is another schedule's. Invalid: why it can never be made, among it that it never fires (SC9).
 	CreateSchedule(ctx context.Context, s perdure.Schedule) (perdure.Schedule, error)
 	// Schedule returns a schedule. NotFound: no such schedule.
 	Schedule(ctx context.Context, id perdure.ScheduleID) (perdure.Schedule, error)
@@ -26,8 +27,8 @@ type Schedules interface {
 
 // ScheduleActs changes schedules, and fires them by hand (SC22).
 type ScheduleActs interface {
-	// PauseSchedule disables a schedule. One that is disabled stays as it is.
-	PauseSchedule(ctx context.Context, id perdure.ScheduleID, by string) (perdure.Schedule, error)
+	// PauseSchedule disables a schedule, and says why. One that is disabled stays as it is.
+	PauseSchedule(ctx context.Context, id perdure.ScheduleID, by, why string) (perdure.Schedule, error)
 	// ResumeSchedule enables a schedule from now on. Invalid: nothing of it is to come. Limit: too many are enabled.
 	ResumeSchedule(ctx context.Context, id perdure.ScheduleID, by string) (perdure.Schedule, error)
 	// TriggerSchedule fires at once, whatever the former fire does; what comes next stays.

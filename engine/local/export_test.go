@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/effect"
 )
 
 // Blind lets the lease hold by the worker's own clock, as if its process were stopped so that no timer of it rings. Only
@@ -20,5 +21,5 @@ func Blind(e *Engine) {
 
 // CreateMonitor makes a schedule with a monitor, as a call of a model does.
 func (e *Engine) CreateMonitor(ctx context.Context, s perdure.Schedule, call perdure.CallID) (perdure.Schedule, error) {
-	return e.createSchedule(ctx, s, &scheduleCall{call: call, at: time.Unix(1, 0), monitor: true})
+	return e.createSchedule(ctx, s, &effect.ScheduleCall{Call: call, At: time.Unix(1, 0), Monitor: true})
 }

@@ -12,11 +12,6 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-var (
-	_ engine.Schedules    = (*Engine)(nil)
-	_ engine.ScheduleActs = (*Engine)(nil)
-)
-
 // CreateSchedule makes a schedule of a session and enables it.
 func (e *Engine) CreateSchedule(ctx context.Context, s perdure.Schedule) (perdure.Schedule, error) {
 	return e.createSchedule(ctx, s, nil)
@@ -24,10 +19,15 @@ func (e *Engine) CreateSchedule(ctx context.Context, s perdure.Schedule) (perdur
 
 // createSchedule makes a schedule and, with a call that asks for one, the monitor that stands for it, in one commit (SC23, BG6).
 // The same call makes it once.
-func (e *Engine) createSchedule(ctx context.Context, s perdure.Schedule, asker *scheduleCall) (made perdure.Schedule, err error) {
+func (e *Engine) createSchedule(ctx context.Context, s perdure.Schedule, asker *effect.ScheduleCall) (made perdure.Schedule, err error) {
 	rules := e.cfg.Schedules
+	if s.ID == "" {
+		s.ID = effect.NewID[perdure.ScheduleID]()
+	} else if _, err := perdure.ParseID[perdure.ScheduleID](string(s.ID)); err != nil {
+		return perdure.Schedule{}, fmt.Errorf("create schedule: %w", err)
+	}
 	s = perdure.Schedule{
-		ID: effect.NewID[perdure.ScheduleID](), Session: s.Session, Owner: s.Owner, Title: s.Title, Description: s.Description, Cron: s.Cron, At: s.At.UTC(),
+		ID: s.ID, Session: s.Session, Owner: s.Owner, Title: s.Title, Description: s.Description, Cron: s.Cron, At: s.At.UTC(),
 		Zone: s.Zone, Missed: s.Missed, Window: s.Window, Overlap: s.Overlap, Jitter: s.Jitter, Action: s.Action,
 	}.WithDefaults(rules)
 	if s.At.IsZero() {
@@ -48,19 +48,25 @@ func (e *Engine) createSchedule(ctx context.Context, s perdure.Schedule, asker *
 	return made, nil
 }
 
-func (e *Engine) createIn(tx store.Tx, s perdure.Schedule, asker *scheduleCall) (perdure.Schedule, error) {
+func (e *Engine) createIn(tx store.Tx, s perdure.Schedule, asker *effect.ScheduleCall) (perdure.Schedule, error) {
 	row, err := tx.Session(s.Session)
 	if err != nil {
 		return s, err
 	}
 	if asker != nil {
-		s.ID = perdure.DeriveID[perdure.ScheduleID](row.Secret, asker.at, string(s.Session), string(asker.call))
-		if known, err := tx.Schedule(s.ID); err == nil || !errors.Is(err, perdure.NotFound) {
-			return known, err // a replay
+		s.ID = perdure.DeriveID[perdure.ScheduleID](row.Secret, asker.At, string(s.Session), string(asker.Call))
+	}
+	if known, err := tx.Schedule(s.ID); err == nil || !errors.Is(err, perdure.NotFound) {
+		if err == nil && asker == nil && !s.Same(known) {
+			err = fmt.Errorf("%w: %s is the id of another schedule", perdure.Conflict, s.ID)
 		}
-		if asker.monitor {
-			s.Monitor = perdure.DeriveID[perdure.TaskID](row.Secret, asker.at, string(s.Session), string(asker.call))
-		}
+		return known, err // a replay
+	}
+	if row.Parent != "" {
+		return s, fmt.Errorf("%w schedule: a subagent has none, since its work comes to an end; the session that it works for may have them", perdure.Invalid)
+	}
+	if asker != nil && asker.Monitor {
+		s.Monitor = perdure.DeriveID[perdure.TaskID](row.Secret, asker.At, string(s.Session), string(asker.Call))
 	}
 	timing, err := checkTiming(s, tx.Now(), e.cfg.Schedules)
 	if err == nil {
@@ -78,17 +84,9 @@ func (e *Engine) createIn(tx store.Tx, s perdure.Schedule, asker *scheduleCall) 
 		return s, err
 	}
 	if s.Monitor != "" {
-		_, err = e.effects.MonitorOf(tx, s, perdure.CallKey{Session: s.Session, Call: asker.call}, asker.turn)
+		_, err = e.effects.MonitorOf(tx, s, perdure.CallKey{Session: s.Session, Call: asker.Call}, asker.Turn)
 	}
 	return s, err
-}
-
-// scheduleCall is the call of a model that asks for a schedule.
-type scheduleCall struct {
-	call    perdure.CallID
-	turn    perdure.TurnID
-	at      time.Time // the journaled moment of its message
-	monitor bool
 }
 
 func (e *Engine) caps() store.ScheduleCaps {
@@ -155,13 +153,16 @@ func (e *Engine) NextFires(ctx context.Context, id perdure.ScheduleID, n int) ([
 }
 
 // PauseSchedule disables a schedule.
-func (e *Engine) PauseSchedule(ctx context.Context, id perdure.ScheduleID, by string) (perdure.Schedule, error) {
+func (e *Engine) PauseSchedule(ctx context.Context, id perdure.ScheduleID, by, why string) (perdure.Schedule, error) {
 	return e.changeSchedule(ctx, id, func(tx store.Tx, s perdure.Schedule) (perdure.Schedule, perdure.Fact, error) {
 		if !s.Enabled {
 			return s, nil, nil
 		}
-		why := "paused by " + by
-		return s.Disarm(why), perdure.SchedulePaused{Schedule: id, Why: why, By: by}, nil
+		words := "paused by " + by
+		if why != "" {
+			words += ": " + why
+		}
+		return s.Disarm(words), perdure.SchedulePaused{Schedule: id, Why: words, By: by}, nil
 	})
 }
 
@@ -222,7 +223,7 @@ func (e *Engine) DeleteSchedule(ctx context.Context, id perdure.ScheduleID, by s
 func (e *Engine) TriggerSchedule(ctx context.Context, id perdure.ScheduleID, by string) (fire perdure.Fire, err error) {
 	s, now, err := e.scheduleNow(ctx, id)
 	if err == nil {
-		fire, err = e.fireByHand(ctx, s, now, triggeredReason+by)
+		fire, err = e.fireByHand(ctx, s, now, perdure.TriggeredReason(by))
 	}
 	if err != nil {
 		return perdure.Fire{}, fmt.Errorf("trigger schedule %s: %w", id, err)
@@ -239,9 +240,18 @@ func (e *Engine) scheduleNow(ctx context.Context, id perdure.ScheduleID) (s perd
 }
 
 func (e *Engine) fireByHand(ctx context.Context, s perdure.Schedule, nominal time.Time, reason string) (perdure.Fire, error) {
-	return e.fire(ctx, s, s.Triggered(nominal, nominal, reason), func(_ store.Reader, s perdure.Schedule, now time.Time) (perdure.ScheduleStep, error) {
-		return s.Triggered(nominal, now, reason), nil
+	now := func(r store.Reader, s perdure.Schedule, now time.Time) (perdure.ScheduleStep, error) {
+		return withheld(r, s, s.Triggered(nominal, now, reason))
+	}
+	var want perdure.ScheduleStep
+	err := e.view(ctx, func(r store.Reader) (err error) {
+		want, err = now(r, s, nominal)
+		return err
 	})
+	if err != nil {
+		return perdure.Fire{}, err
+	}
+	return e.fire(ctx, s, want, now)
 }
 
 // Backfill fires each nominal time of a stretch of the past for which nothing fired.
@@ -256,7 +266,7 @@ func (e *Engine) Backfill(ctx context.Context, id perdure.ScheduleID, of engine.
 	}
 	var fires []perdure.Fire
 	for _, nominal := range missing {
-		fire := perdure.Fire{Schedule: id, Session: s.Session, Nominal: nominal, Outcome: perdure.Fired, Reason: backfillReason + of.By}
+		fire := perdure.Fire{Schedule: id, Session: s.Session, Nominal: nominal, Outcome: perdure.Fired, Reason: perdure.BackfilledReason(of.By)}
 		if err == nil && !of.DryRun {
 			fire, err = e.fireByHand(ctx, s, nominal, fire.Reason)
 		}

@@ -443,7 +443,7 @@ func TestScheduleActs(t *testing.T) {
 		s := b.every(eng, b.session(eng), nil)
 		b.pass(20*time.Minute + time.Second)
 
-		paused, err := eng.PauseSchedule(t.Context(), s.ID, "ada")
+		paused, err := eng.PauseSchedule(t.Context(), s.ID, "ada", "")
 		if err != nil || paused.Enabled || !paused.NextAt.IsZero() {
 			t.Errorf("paused: got %+v, %v", paused, err)
 		}

@@ -11,14 +11,12 @@ import (
 
 // The defaults of the firing of schedules (chapter 18).
 const (
-	defaultCatchUp  = 4
-	firesAtOnce     = 16 // commits of fires that are on time
-	duePage         = 32
-	longestNap      = 5 * time.Second        // the clock on the wall may be set meanwhile (SC18)
-	shortestNap     = 250 * time.Millisecond // while fires wait for the end of others
-	zoneCheckPage   = 1000
-	backfillReason  = "backfilled by "
-	triggeredReason = "triggered by "
+	defaultCatchUp = 4
+	firesAtOnce    = 16 // commits of fires that are on time
+	duePage        = 32
+	longestNap     = 5 * time.Second        // the clock on the wall may be set meanwhile (SC18)
+	shortestNap    = 250 * time.Millisecond // while fires wait for the end of others
+	zoneCheckPage  = 1000
 )
 
 // Timekeeping is how schedules fire.

@@ -97,6 +97,10 @@ type Config struct {
 	// Sign tells the engine that something happens in a turn: text, progress, output. nil: nobody listens.
 	Sign func(perdure.SessionID)
 
+	// Schedule makes a schedule for a call of a model, with its monitor where it asks for one, in one commit (BG6). The same call
+	// makes it once. nil: there are no schedules.
+	Schedule func(ctx context.Context, s perdure.Schedule, by *ScheduleCall) (perdure.Schedule, error)
+
 	// Shared says that other workers use the store too: their leases say who of them is dead, and this worker's own work
 	// writes nothing once its own lease has passed (LG3). false: every other worker is dead (LG20).
 	Shared bool

@@ -2,6 +2,8 @@ package effect
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"time"
@@ -22,6 +24,47 @@ type Scheduled struct {
 	refusal     *tool.Result // the run ends at once, with this
 	claimed     perdure.Call // only touched in the commit, and after it
 	started     perdure.Task // likewise
+}
+
+// ScheduleCall is the call of a model that asks for a schedule.
+type ScheduleCall struct {
+	Call    perdure.CallID
+	Turn    perdure.TurnID
+	At      time.Time // the journaled moment of its message (N4)
+	Monitor bool      // a task stands for the schedule
+}
+
+var _ tool.Schedules = (*taskPort)(nil)
+
+// CreateSchedule makes a schedule of the port's session. A tool is judged now, too, so that one which is denied is not put off; who
+// is asked about it is asked at each fire (SC26).
+func (p *taskPort) CreateSchedule(ctx context.Context, o tool.ScheduleOrder) (perdure.Schedule, error) {
+	s := o.Schedule
+	s.ID, s.Session, s.Owner = "", p.owner.session, "agent"
+	if s.Action.Tool != "" {
+		target, ok := p.e.lookup(p.owner.agent, s.Action.Tool)
+		if !ok {
+			return s, &tool.Denied{Result: tool.Error("Unknown tool: " + s.Action.Tool)}
+		}
+		call := tool.Call{Session: s.Session, Turn: p.turn, ID: p.call, Tool: s.Action.Tool, Args: s.Action.Args, Class: target.Spec().Class}
+		if j := p.e.judge(ctx, p.owner.agent, target, call); j.refusal != nil {
+			return s, &tool.Denied{Result: *j.refusal}
+		}
+	}
+	return p.e.cfg.Schedule(ctx, s, &ScheduleCall{Call: p.call, Turn: p.turn, At: p.at, Monitor: o.Monitor})
+}
+
+// Schedules returns the schedules of the port's session.
+func (p *taskPort) Schedules(ctx context.Context) (list []perdure.Schedule, err error) {
+	return list, p.e.cfg.Store.View(ctx, func(r store.Reader) error {
+		list, err = r.Schedules(store.ScheduleFilter{Session: p.owner.session})
+		return err
+	})
+}
+
+// CancelSchedule ends a schedule of the port's session.
+func (p *taskPort) CancelSchedule(ctx context.Context, id perdure.ScheduleID, why string) (perdure.Schedule, error) {
+	return p.e.EndSchedule(ctx, p.owner.session, id, CancelWish{By: "agent", Why: why}, false)
 }
 
 // PlanScheduled looks up and judges what a fire would run, before the commit that fires. A tool that is gone, or that may not
@@ -141,6 +184,9 @@ func (e *Effects) noteRun(tx store.Tx, run perdure.Task) error {
 		return err
 	}
 	failed := run.State == perdure.TaskFailed || run.State == perdure.TaskUnknown
+	if run.State != perdure.TaskSucceeded { // what comes next is told, whatever it is
+		s.Told = ""
+	}
 	if s, err = e.CountFailure(tx, s, failed, run.State == perdure.TaskSucceeded); err != nil {
 		return err
 	}
@@ -152,6 +198,36 @@ func (e *Effects) noteRun(tx store.Tx, run perdure.Task) error {
 		u.State, u.Summary, u.Error, u.ResultPath, u.LogPath = run.State, run.Summary, run.Error, run.ResultPath, run.LogPath
 	}
 	return e.updateMonitor(tx, s, u)
+}
+
+// foldRun keeps a run's success to itself where its schedule tells changes only and the run before came to the same (SC27). came is
+// what is to be noted for the next run; empty: nothing.
+func (e *Effects) foldRun(r store.Reader, run perdure.Task, u perdure.TaskUpdate, body []byte) (_ perdure.TaskUpdate, came string, err error) {
+	if run.Spec.Schedule == "" || u.State != perdure.TaskSucceeded {
+		return u, "", nil
+	}
+	s, err := r.Schedule(run.Spec.Schedule)
+	if errors.Is(err, perdure.NotFound) || err == nil && s.Action.Deliver != perdure.DeliverChanges {
+		return u, "", nil
+	}
+	sum := sha256.Sum256(body)
+	if came = hex.EncodeToString(sum[:]); s.Told == came {
+		u.Delivery, u.Wake, came = perdure.Manual, perdure.WakeNone, ""
+	}
+	return u, came, err
+}
+
+// noteCame notes what a run came to, in the commit of its end.
+func (e *Effects) noteCame(tx store.Tx, run perdure.Task, came string) error {
+	if came == "" {
+		return nil
+	}
+	s, err := tx.Schedule(run.Spec.Schedule)
+	if err != nil {
+		return err
+	}
+	s.Told = came
+	return tx.PutSchedule(s, store.ScheduleCaps{})
 }
 
 // CountFailure notes how a fire ended. After too many failures in a row the schedule is paused, and the model is told (SC17).
