@@ -70,6 +70,49 @@ func TestModelsWaitForSecrets(t *testing.T) {
 	}
 }
 
+// TestWhoWaitsForSecretsCanBeStopped: a turn that waits for the store to tell the secrets ends when a person stops it.
+func TestWhoWaitsForSecretsCanBeStopped(t *testing.T) {
+	t.Parallel()
+	h := newHushed(t, paidFor)
+	var times atomic.Int64
+	times.Store(1 << 40)
+	h.over = func(s store.Store) store.Store { return silent{s, &times} }
+	h.start()
+	s, err := h.eng.NewSession(h.ctx, perdure.Agent{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	watching, stop := context.WithCancel(h.ctx)
+	watched := make(chan error, 1)
+	go func() {
+		watched <- h.st.Watch(watching, s.ID, 0, func(f store.Frame) error {
+			if f.Event == nil || f.Event.Type() != "reason.started" {
+				return nil
+			}
+			return h.eng.Interrupt(h.ctx, s.ID, "user", "enough")
+		})
+	}()
+
+	h.say(s, "go")
+	stop()
+	if err := <-watched; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+
+	ended := ""
+	for _, e := range h.events(s) {
+		switch f := e.Fact.(type) {
+		case perdure.OutputCompleted:
+			ended += fmt.Sprintf("%q", f.Message.Text())
+		case perdure.ReasonCompleted:
+			ended += f.Code
+		}
+	}
+	if ended != `""interrupted` {
+		t.Errorf("it ended with %s", ended)
+	}
+}
+
 // foreign writes a secret of a session whose key is not here.
 func foreign(ctx context.Context, st store.Store, id perdure.SessionID, ring *secret.Keyring) error {
 	row := store.Secret{Session: id, Name: "foreign", Version: 1}
