@@ -139,15 +139,19 @@ func TestSecretsInWrongPlaces(t *testing.T) {
 // without its secrets, too.
 func TestOrdersOfOthersAreHidden(t *testing.T) {
 	t.Parallel()
-	for name, hooked := range map[string]bool{"a_person": false, "a_hook": true} {
+	for name, hooked := range map[string]string{"a_person": "", "a_hook": "spawn_background", "a_hook_of_the_run": "login"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := newCanaries()
 			order := `{"tool":"login","args":{"password":"` + c.secret(0) + `"},"title":"log in with ` + c.secret(0) + `"}`
+			title := "log in with <redacted>"
+			if hooked == "login" {
+				order, title = `{"password":"`+c.secret(0)+`"}`, "Background login"
+			}
 			h := newHushed(t, `steps: [{calls: [{name: spawn_background, args: {tool: login, args: {}}}]}, {text: done, repeat: true}]`)
 			h.cfg = func(cfg *local.Config) {
-				if hooked {
-					cfg.Hooks = []tool.Hook{reorder{order}}
+				if hooked != "" {
+					cfg.Hooks = []tool.Hook{reorder{hooked, order}}
 					return
 				}
 				cfg.Permit = func(_ context.Context, call tool.Call, _ perdure.Permission) (perdure.Decision, string, error) {
@@ -162,13 +166,13 @@ func TestOrdersOfOthersAreHidden(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !hooked {
+			if hooked == "" {
 				go h.gives(s, order)
 			}
 			h.say(s, "go")
 
 			tasks, err := h.eng.Tasks(h.ctx, s.ID)
-			if err != nil || len(tasks) != 1 || tasks[0].DisplayName != "log in with <redacted>" || !strings.Contains(tasks[0].Summary, "The value is gone") {
+			if err != nil || len(tasks) != 1 || tasks[0].DisplayName != title || !strings.Contains(tasks[0].Summary, "The value is gone") {
 				t.Errorf("the run is %+v, %v", tasks, err)
 			}
 			text, err := json.Marshal([]any{h.events(s), tasks})
@@ -183,12 +187,12 @@ func TestOrdersOfOthersAreHidden(t *testing.T) {
 	}
 }
 
-// reorder is a hook that puts an order in the place of each.
-type reorder struct{ order string }
+// reorder is a hook that puts arguments in the place of those of a tool.
+type reorder struct{ tool, order string }
 
-// BeforeTool replaces the arguments of an order.
+// BeforeTool replaces them.
 func (r reorder) BeforeTool(_ context.Context, call tool.Call) (tool.Before, error) {
-	if call.Tool != "spawn_background" {
+	if call.Tool != r.tool {
 		return tool.Before{}, nil
 	}
 	return tool.Before{Args: json.RawMessage(r.order)}, nil
