@@ -80,6 +80,30 @@ func (h *hush) flush() string {
 	return string(h.stream.Flush())
 }
 
+// batch gathers text for live watchers.
+type batch struct {
+	publish func(string)
+	text    strings.Builder
+	since   time.Time
+}
+
+func (b *batch) add(text string) {
+	if b.text.Len() == 0 {
+		b.since = time.Now()
+	}
+	b.text.WriteString(text)
+	if time.Since(b.since) >= deltaBatch {
+		b.flush()
+	}
+}
+
+func (b *batch) flush() {
+	if b.text.Len() > 0 {
+		b.publish(b.text.String())
+		b.text.Reset()
+	}
+}
+
 // hushed is an answer that is not whole, with what sealed takes out of the texts of one that is.
 func (e *Effects) hushed(s *perdure.Session, a model.Answer) model.Answer {
 	text := a.Message.Text()
@@ -257,6 +281,8 @@ func (c *checkpoint) end() bool {
 type kept struct {
 	text  string // not blank; empty: nothing
 	found bool   // there is a checkpoint to be removed
+
+	unread bool // a secret of the session could not be opened
 }
 
 // kept reads the checkpoint of the message that a question is for, where there can be one, as often as it takes: without
@@ -269,6 +295,7 @@ func (e *Effects) kept(ctx context.Context, q Question) (k kept, ok bool) {
 		if err == nil && (k.text != "" || !q.Command.Stop) {
 			what, err = "a model is not asked while the secrets of its session cannot be read", e.unread(q.Session.ID)
 			if errors.Is(err, perdure.NotFound) {
+				k.unread = true
 				return k, true // no waiting brings a key back: the step fails, and says so
 			}
 		}

@@ -60,16 +60,20 @@ func (e *Effects) AskModel(ctx context.Context, q Question) (Outcome, bool) {
 	if err := e.dependency(ctx, s.Agent); err != nil && ctx.Err() == nil {
 		return e.failedAnswer(q, err, before), true
 	}
-	if err := e.unread(s.ID); err != nil && ctx.Err() == nil {
+	var unread error
+	if kept.unread || !c.NotBefore.IsZero() { // else they were read just now
+		unread = e.unread(s.ID)
+	}
+	if unread != nil && ctx.Err() == nil {
 		if kept.text != "" && e.recovery(q, e.mayAsk(c)) == perdure.RecoverContinue {
 			before = reply{} // it stays where it is
 		}
-		return e.unheard(q, err, nil, before), true
+		return e.unheard(q, unread, nil, before), true
 	}
 	begun := time.Now()
 	answer, err := e.stream(ctx, q, kept)
 	answer.took = time.Since(begun)
-	unread := e.unread(s.ID)
+	unread = e.unread(s.ID)
 	if ctx.Err() != nil {
 		if unread != nil {
 			answer.Message = kept.answer().Message
@@ -195,30 +199,6 @@ func (e *Effects) watched(stream iter.Seq2[model.Delta, error], prefix string) i
 				return
 			}
 		}
-	}
-}
-
-// batch gathers text for live watchers.
-type batch struct {
-	publish func(string)
-	text    strings.Builder
-	since   time.Time
-}
-
-func (b *batch) add(text string) {
-	if b.text.Len() == 0 {
-		b.since = time.Now()
-	}
-	b.text.WriteString(text)
-	if time.Since(b.since) >= deltaBatch {
-		b.flush()
-	}
-}
-
-func (b *batch) flush() {
-	if b.text.Len() > 0 {
-		b.publish(b.text.String())
-		b.text.Reset()
 	}
 }
 
