@@ -8,6 +8,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine/local"
+	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/faulty"
 )
 
@@ -126,4 +127,89 @@ func TestMonitorOneShot(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestDeliverChanges tells the session of a result that differs from the one before, and of what comes after a failure (SC27).
+func TestDeliverChanges(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBell(t)
+		eng, end := b.start(faulty.Plan{})
+		id := b.session(eng)
+		b.every(eng, id, func(s *perdure.Schedule) { s.Action.Signal, s.Action.Deliver = true, perdure.DeliverChanges })
+		b.pass(5 * time.Second) // each look is a little after a run
+		told := func() (n int) {
+			tasks, err := eng.Tasks(t.Context(), id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, task := range tasks {
+				if task.Delivered == perdure.DeliveredInjected {
+					n++
+				}
+			}
+			return n
+		}
+		for _, step := range []struct {
+			answer string
+			fails  bool
+			want   int // told so far
+		}{{"once", false, 1}, {"once", false, 1}, {"twice", false, 2}, {"twice", true, 3}, {"twice", true, 4}, {"twice", false, 5}, {"twice", false, 5}} {
+			b.mu.Lock()
+			b.answer, b.fails = step.answer, step.fails
+			b.mu.Unlock()
+			b.pass(10 * time.Minute)
+			if got := told(); got != step.want {
+				t.Errorf("after %+v: told %d times", step, got)
+			}
+		}
+		if err := eng.WaitIdle(t.Context(), id); err != nil {
+			t.Error(err)
+		}
+		end()
+	})
+}
+
+// TestPausedSessionFiresNothing: a fire, a monitor's one and one by hand are skipped_budget with the reason, and later ones fire again (SC21).
+func TestPausedSessionFiresNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBell(t)
+		eng, end := b.start(faulty.Plan{})
+		id := b.session(eng)
+		s := b.every(eng, id, nil)
+		once := b.monitor(eng, id, func(s *perdure.Schedule) { s.Cron, s.At = "", time.Now().Add(time.Minute) })
+		status := func(to perdure.SessionStatus) {
+			err := b.st.InTx(t.Context(), func(tx store.Tx) error { return tx.SaveSession(id, "", to) })
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.pass(time.Second) // its driver rests
+		for _, d := range []time.Duration{5 * time.Minute, 10 * time.Minute, 6 * time.Minute} { // a fire in each
+			status(perdure.SessionPaused)
+			b.pass(d)
+		}
+		status(perdure.SessionPaused)
+		byHand, err := eng.TriggerSchedule(t.Context(), s.ID, "ada")
+		if err != nil || byHand.Outcome != perdure.SkippedBudget || byHand.Reason == "" {
+			t.Errorf("by hand: got %+v, %v", byHand, err)
+		}
+		fires := append(b.fires(s.ID), b.fires(once.ID)...)
+		for _, f := range fires {
+			if f.Outcome != perdure.SkippedBudget || f.Reason == "" || f.Task != "" {
+				t.Errorf("got %+v", f)
+			}
+		}
+		m, err := eng.Task(t.Context(), once.Monitor)
+		if err != nil || len(fires) != 4 || len(b.rang()) != 0 || m.State != perdure.TaskFailed {
+			t.Errorf("got %d rows, %d runs, the monitor %s, %v", len(fires), len(b.rang()), m.State, err)
+		}
+		status(perdure.SessionIdle)
+		b.pass(20 * time.Minute) // 00:30 and 00:40
+		if now, err := eng.Schedule(t.Context(), s.ID); err != nil || now.Count != 2 || len(b.rang()) != 2 {
+			t.Errorf("afterwards: got %+v, %v, %d runs", now, err, len(b.rang()))
+		}
+		end()
+	})
 }
