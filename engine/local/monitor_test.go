@@ -185,7 +185,7 @@ func TestPausedSessionFiresNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		b.pass(time.Second) // its driver rests
+		b.pass(time.Second)                                                                     // its driver rests
 		for _, d := range []time.Duration{5 * time.Minute, 10 * time.Minute, 6 * time.Minute} { // a fire in each
 			status(perdure.SessionPaused)
 			b.pass(d)
