@@ -124,6 +124,11 @@ func (a *API) createSchedule(ctx context.Context, _ *struct{}, in newSchedule) (
 		s.At = *in.At
 	}
 	made, err := a.cfg.Engine.CreateSchedule(ctx, s)
+	if errors.Is(err, perdure.Invalid) { // the request can be read, and what it asks for can never be
+		p := problemOf(ctx, err)
+		p.Status = http.StatusUnprocessableEntity
+		return nil, p
+	}
 	return &madeSchedule{Location: "/v1/schedules/" + string(made.ID), Body: scheduleOf(made)}, err
 }
 
