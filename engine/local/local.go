@@ -160,7 +160,7 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	}
 	e := &Engine{
 		cfg: cfg, freed: make(chan struct{}, 1), emptied: make(chan struct{}),
-		drivers: map[perdure.SessionID]*driver{}, woken: map[perdure.SessionID]struct{}{},
+		drivers: map[perdure.SessionID]*driver{}, woken: map[perdure.SessionID]struct{}{}, lease: lease{more: make(chan struct{}, 1)},
 	}
 	e.worker = store.Worker{ID: effect.NewID[perdure.WorkerID](), Host: hostname(), BootID: bootID(), PID: os.Getpid()}
 	e.lanes = dispatch.NewRunner(context.WithoutCancel(ctx), dispatch.Config{Grace: cfg.Grace, Log: cfg.Log})
@@ -299,7 +299,7 @@ func (e *Engine) recover(ctx context.Context) error {
 // logged and tried again with the next beat; it keeps nobody else waiting.
 func (e *Engine) catchUp(ctx context.Context) error {
 	return patiently(ctx, func() error {
-		_, err := e.effects.TakeOverTasks(ctx)
+		err := e.takeOver(ctx)
 		if err == nil {
 			_, err = e.effects.StartQueued(ctx)
 		}
@@ -385,6 +385,8 @@ func (e *Engine) turn(ctx context.Context) error {
 			err = e.round(ctx)
 		case <-scan:
 			err = e.scanOrphans(ctx)
+		case <-e.lease.more:
+			err = e.takeMore(ctx)
 		case <-e.freed:
 			_, err = e.effects.StartQueued(ctx)
 		}
