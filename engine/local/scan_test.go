@@ -193,3 +193,35 @@ func TestManyOrphans(t *testing.T) {
 		}
 	})
 }
+
+// TestALateScannerIsReplaced has a worker that lives and does not look any more: another one does, half a pass after it was due.
+func TestALateScannerIsReplaced(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		st := memory.New(memory.Config{})
+		begun := time.Now()
+		err := st.InTx(t.Context(), func(tx store.Tx) error {
+			_, err := tx.PutFile("orphan_scans", store.File{Path: "/last", Content: []byte("worker_late"), Encoding: store.EncodingText})
+			return errors.Join(err, tx.PutWorker(store.Worker{ID: "worker_late", LeaseUntil: tx.Now().Add(time.Hour)}))
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := watchers(t, st, tool.NewRegistry())
+		for _, l := range all {
+			if n := l.looks.since(begun.Add(2*time.Second + 600*time.Millisecond)); n > 0 {
+				t.Errorf("%s looks beside one that does", l.name)
+			}
+		}
+		after := time.Now()
+		pass(10 * time.Second)
+		if _, n := scanning(t, all, after); n == 0 {
+			t.Error("nobody looks")
+		}
+		for _, l := range all {
+			if err := l.leave(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
