@@ -125,7 +125,7 @@ type Engine struct {
 	pruneNext time.Time   // only touched in Run: when old tasks are looked for again
 	pruning   atomic.Bool // a pass of retention is under way
 	sealed    string      // only touched in Run: the key under which the last pass sealed what there is
-	cleaning  sync.Mutex  // held while what deleted sessions and pruned tasks left is removed
+	pruneSoon atomic.Bool // the last pass of retention left something to another, who may have died with it
 
 	mu      sync.Mutex
 	running bool                           // guarded by mu
