@@ -251,6 +251,101 @@ func TestACleanerDies(t *testing.T) {
 	})
 }
 
+// lockOrder is a store that notes in which order transactions lock sessions, and the notes of what they left.
+type lockOrder struct {
+	store.Store
+	last []perdure.SessionID // of the last transaction; each as it came first
+}
+
+type orderedTx struct {
+	store.Tx
+	by *lockOrder
+}
+
+func (l *lockOrder) InTx(ctx context.Context, fn func(store.Tx) error) error {
+	return l.Store.InTx(ctx, func(tx store.Tx) error {
+		l.last = nil
+		return fn(orderedTx{tx, l})
+	})
+}
+
+func (tx orderedTx) lock(id perdure.SessionID) {
+	if !slices.Contains(tx.by.last, id) {
+		tx.by.last = append(tx.by.last, id)
+	}
+}
+
+func (tx orderedTx) Session(id perdure.SessionID) (store.Session, error) {
+	tx.lock(id)
+	return tx.Tx.Session(id)
+}
+
+func (tx orderedTx) Sessions(f store.SessionFilter) ([]store.Session, error) {
+	found, err := tx.Tx.Sessions(f)
+	for _, s := range found {
+		tx.lock(s.ID)
+	}
+	return found, err
+}
+
+func (tx orderedTx) Append(id perdure.SessionID, events []perdure.Event) error {
+	tx.lock(id)
+	return tx.Tx.Append(id, events)
+}
+
+func (tx orderedTx) PutFile(id perdure.SessionID, f store.File) (bool, error) {
+	tx.lock(id)
+	return tx.Tx.PutFile(id, f)
+}
+
+// TestDeleteLocksInOrder has the removal of a tree lock as the pruning of its tasks does: the sessions by their ids, and then the
+// notes. In another order two of them would wait for one another.
+func TestDeleteLocksInOrder(t *testing.T) {
+	t.Parallel()
+	k := &keeper{}
+	st := memory.New(memory.Config{})
+	tree := []perdure.SessionID{"session_b", "session_c", "session_a"}
+	err := st.InTx(t.Context(), func(tx store.Tx) error {
+		for i, id := range tree {
+			row := store.Session{ID: id, Status: perdure.SessionStarted, CreatedAt: tx.Now()}
+			if i > 0 {
+				row.Parent, row.Root = tree[0], tree[0]
+			}
+			key := perdure.CallKey{Session: id, Call: "call_1"}
+			call := perdure.Call{Key: key, Tool: "keep", Class: perdure.Idempotent, Token: "token"}
+			if err := tx.CreateSession(row); err != nil {
+				return err
+			}
+			if _, _, err := tx.Claim(call, func(perdure.WorkerID) bool { return true }); err != nil {
+				return err
+			}
+			if err := tx.Settle(key, "token", perdure.CallSettled, perdure.ToolResult{}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	order := &lockOrder{Store: st}
+	eng, err := local.Open(t.Context(), local.Config{
+		Store: order, Model: obedient{}, Tools: tool.NewRegistry(k), Forget: k.forget,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.fail(true, true) // so that the removal is the last transaction
+
+	if err := eng.DeleteSession(t.Context(), "session_b"); err != nil {
+		t.Fatal(err)
+	}
+
+	if want := []perdure.SessionID{"session_a", "session_b", "session_c", "pruned_tasks", "removed_sessions"}; !slices.Equal(order.last, want) {
+		t.Errorf("locked %v, want %v", order.last, want)
+	}
+}
+
 // TestImportWaitsForWhatIsLeft imports a session of which something is still to be removed, of either kind: it is refused, since
 // that would be removed from the new one, and is taken when it can be removed.
 func TestImportWaitsForWhatIsLeft(t *testing.T) {
