@@ -189,16 +189,18 @@ func (e *Engine) Import(ctx context.Context, r io.Reader, how engine.Import) (en
 		return engine.Session{}, fmt.Errorf("import %s: %w: it was at work when it was exported, and both copies would go on, so that effects could happen twice; export it at rest, or take it over when the other copy is gone for ever",
 			head.Session, perdure.Conflict)
 	}
-	if err := e.cleanLeft(ctx); err != nil {
+	var ids []perdure.SessionID
+	for _, d := range dumps {
+		ids = append(ids, d.Session.ID)
+	}
+	if _, err := e.cleanLeft(ctx, ids...); err != nil {
 		e.cfg.Log.Warn("what deleted sessions left was not looked for, and will be", "error", tool.Chain(err))
 	}
 	err = e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
-		var ids []perdure.SessionID
 		for _, d := range dumps {
 			if err := tx.Restore(d); err != nil {
 				return err
 			}
-			ids = append(ids, d.Session.ID)
 		}
 		return e.nothingLeft(tx, ids...) // after it, when nobody deletes one of them any more
 	})

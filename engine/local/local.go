@@ -126,7 +126,7 @@ type Engine struct {
 	pruneNext time.Time   // only touched in Run: when old tasks are looked for again
 	pruning   atomic.Bool // a pass of retention is under way
 	sealed    string      // only touched in Run: the key under which the last pass sealed what there is
-	cleaning  sync.Mutex  // held while what deleted sessions and pruned tasks left is removed
+	pruneSoon atomic.Bool // the last pass of retention left something to another, who may have died with it
 	time      timekeeper  // of schedules
 
 	mu      sync.Mutex
@@ -162,7 +162,7 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	}
 	e := &Engine{
 		cfg: cfg, freed: make(chan struct{}, 1), emptied: make(chan struct{}),
-		drivers: map[perdure.SessionID]*driver{}, woken: map[perdure.SessionID]struct{}{},
+		drivers: map[perdure.SessionID]*driver{}, woken: map[perdure.SessionID]struct{}{}, lease: lease{more: make(chan struct{}, 1)},
 		time: timekeeper{planned: make(chan struct{}, 1), late: map[perdure.ScheduleID]perdure.Fire{}},
 	}
 	e.worker = store.Worker{ID: effect.NewID[perdure.WorkerID](), Host: hostname(), BootID: bootID(), PID: os.Getpid()}
@@ -303,7 +303,7 @@ func (e *Engine) recover(ctx context.Context) error {
 // logged and tried again with the next beat; it keeps nobody else waiting.
 func (e *Engine) catchUp(ctx context.Context) error {
 	return patiently(ctx, func() error {
-		_, err := e.effects.TakeOverTasks(ctx)
+		err := e.takeOver(ctx)
 		if err == nil {
 			_, err = e.effects.StartQueued(ctx)
 		}
@@ -389,6 +389,8 @@ func (e *Engine) turn(ctx context.Context) error {
 			err = e.round(ctx)
 		case <-scan:
 			err = e.scanOrphans(ctx)
+		case <-e.lease.more:
+			err = e.takeMore(ctx)
 		case <-e.freed:
 			_, err = e.effects.StartQueued(ctx)
 		}

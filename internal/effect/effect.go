@@ -127,6 +127,8 @@ type Effects struct {
 	detached sync.Map
 	// tasks holds the attempts that run here, where the store is shared: perdure.TaskID to *taskRun.
 	tasks sync.Map
+	// cleaning are the notes that are cleaned here: where their claims stand, to true.
+	cleaning sync.Map
 	// vault holds the secret arguments of the calls that this process was asked for.
 	vault veil.Vault
 	// work is the store as the work of this worker writes to it. Intents go to cfg.Store.
@@ -146,6 +148,88 @@ func (e *Effects) LetGo(id perdure.SessionID) { e.vault.DropSession(id) }
 
 // LetAllGo is LetGo for all sessions: this process carries on none.
 func (e *Effects) LetAllGo() { e.vault.DropAll() }
+
+// Fold reads a session's fold from its snapshot and journal, as of one moment. NotFound: no such session.
+func Fold(r store.Reader, id perdure.SessionID) (*perdure.Session, error) {
+	s := perdure.NewSession(id)
+	if snap, err := r.Snapshot(id); err == nil {
+		if cached, err := perdure.DecodeSnapshot(snap.Version, snap.Body); err == nil && cached.Seq == snap.Seq && cached.ID == id {
+			s = cached
+		}
+	}
+	if err := catchUp(r, s); err != nil {
+		return nil, err
+	}
+	if s.Seq == 0 {
+		return nil, fmt.Errorf("session %s: %w", id, perdure.NotFound)
+	}
+	return s, nil
+}
+
+// Fold is the function Fold, and begins with what this process knows of the session. The caller may change the fold.
+func (e *Effects) Fold(r store.Reader, id perdure.SessionID) (*perdure.Session, error) {
+	last, ok := e.folds.Get(id)
+	if !ok {
+		return Fold(r, id)
+	}
+	row, err := r.Session(id)
+	if err != nil {
+		return nil, err
+	}
+	s := last.Session
+	if s.Seq > row.LastSeq { // the reader is older
+		return Fold(r, id)
+	}
+	s = s.Clone()
+	if s.Seq == row.LastSeq {
+		return s, nil
+	}
+	return s, catchUp(r, s)
+}
+
+// catchUp folds what the journal has beyond the session, page by page.
+func catchUp(r store.Reader, s *perdure.Session) error {
+	for more := true; more; {
+		n, err := foldPage(r, s)
+		if err != nil {
+			return err
+		}
+		more = n == foldBatch
+	}
+	return nil
+}
+
+// foldPage folds the next events of the journal, and says how many there were.
+func foldPage(r store.Reader, s *perdure.Session) (int, error) {
+	page, err := r.Events(s.ID, s.Seq, foldBatch)
+	if err != nil {
+		return 0, fmt.Errorf("read journal of %s: %w", s.ID, err)
+	}
+	for _, event := range page {
+		if err := s.Apply(event); err != nil {
+			return 0, err
+		}
+	}
+	return len(page), nil
+}
+
+// approach folds what others wrote, a page in a view, so that the next commit of the driver finds little more to fold.
+func (e *Effects) approach(ctx context.Context, d *Drive) error {
+	for n := foldBatch; n == foldBatch; {
+		var next *perdure.Session
+		err := e.cfg.Store.View(ctx, func(r store.Reader) (err error) {
+			next = d.session.Successor() // a view may run again
+			n, err = foldPage(r, next)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		d.session = next
+		e.folds.Keep(foldcache.Fold{Session: d.session, Saved: d.saved}) // who takes the session next goes on from here
+	}
+	return nil
+}
 
 // Wait returns when nothing is written any more by a goroutine of the effects' own.
 func (e *Effects) Wait() { e.group.Wait() }

@@ -1,9 +1,11 @@
 package effect
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/store"
@@ -112,5 +114,100 @@ func (e *Effects) Abandon() {
 	e.calls.Range(func(key, _ any) bool {
 		e.cfg.Runner.Cancel(key.(perdure.CallKey).String(), perdure.CauseSuperseded)
 		return true
+	})
+}
+
+// cleaners is where it stands who removes what a note names, where the store is shared: files of no session.
+const cleaners perdure.SessionID = "note_cleaners"
+
+// NoteClaim is how long a note is its cleaner's, where the store is shared. A cleaner has as long; what it did not come to by
+// then is somebody's with the next claim, and so is what one had that died.
+const NoteClaim = time.Minute
+
+// CleanNote lets clean remove what a note names, a file of no session, and removes the note when it has. Of several that come at
+// once, in this process or another, one does: to the others it is busy. A note that is gone was cleaned.
+func (e *Effects) CleanNote(ctx context.Context, notes perdure.SessionID, name string, clean func(context.Context) error) (busy bool, err error) {
+	n := note{of: notes, name: name, claim: []byte(newToken())}
+	if _, here := e.cleaning.LoadOrStore(n.claimed(), true); here {
+		return true, nil
+	}
+	defer e.cleaning.Delete(n.claimed())
+	has, busy, err := e.claimNote(ctx, n)
+	if err != nil || !has {
+		return busy, err
+	}
+	working := ctx
+	if e.cfg.Shared {
+		var stop context.CancelFunc
+		working, stop = context.WithTimeout(ctx, NoteClaim)
+		defer stop()
+	}
+	err = clean(working)
+	return false, errors.Join(err, e.endNote(ctx, n, err == nil))
+}
+
+// note is one that is being cleaned.
+type note struct {
+	of    perdure.SessionID
+	name  string
+	claim []byte
+}
+
+// claimed is where its claim stands.
+func (n note) claimed() string { return "/" + string(n.of) + "." + n.name[1:] }
+
+// claimNote makes sure that a note is there, and claims it.
+func (e *Effects) claimNote(ctx context.Context, n note) (has, busy bool, err error) {
+	if !e.cfg.Shared { // nobody else has the store
+		err = e.cfg.Store.View(ctx, func(r store.Reader) error {
+			_, err := r.File(n.of, n.name)
+			return err
+		})
+	} else {
+		err = e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+			busy = false
+			if _, err := tx.File(n.of, n.name); err != nil { // the note comes before its claim
+				return err
+			}
+			last, err := tx.File(cleaners, n.claimed())
+			since := tx.Now().Sub(last.UpdatedAt)
+			if busy = err == nil && since >= 0 && since < NoteClaim; busy || err != nil && !errors.Is(err, perdure.NotFound) {
+				return err
+			}
+			_, err = tx.PutFile(cleaners, store.File{Path: n.claimed(), Content: n.claim, Encoding: store.EncodingText})
+			return err
+		})
+	}
+	if errors.Is(err, perdure.NotFound) {
+		return false, false, nil
+	}
+	return err == nil && !busy, busy, err
+}
+
+// endNote ends the claim of a note, and the note if it was cleaned. One that is another's by now is left to it.
+func (e *Effects) endNote(ctx context.Context, n note, cleaned bool) error {
+	ctx, stop := settleContext(ctx)
+	defer stop()
+	if !e.cfg.Shared && !cleaned {
+		return nil
+	}
+	return e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+		if e.cfg.Shared {
+			if _, err := tx.File(n.of, n.name); err != nil && !errors.Is(err, perdure.NotFound) { // in the order of claimNote
+				return err
+			}
+			last, err := tx.File(cleaners, n.claimed())
+			if errors.Is(err, perdure.NotFound) || err == nil && !bytes.Equal(last.Content, n.claim) {
+				return nil
+			}
+			if err == nil {
+				_, err = tx.RemoveFile(cleaners, n.claimed())
+			}
+			if err != nil || !cleaned {
+				return err
+			}
+		}
+		_, err := tx.RemoveFile(n.of, n.name)
+		return err
 	})
 }

@@ -404,9 +404,9 @@ func (e *Effects) wasSent(ctx context.Context, task perdure.TaskID, id perdure.T
 	return sent && err == nil
 }
 
-// tellOwn tells this worker's parents what their subagents' journals say. Where the store is shared, another worker may have
-// driven a subagent to its end and died before it told.
-func (e *Effects) tellOwn(ctx context.Context) {
+// TellOwn tells this worker's parents what their subagents' journals say. Where the store is shared, another worker may have
+// driven a subagent to its end and died before it told. Each worker does this for its own.
+func (e *Effects) TellOwn(ctx context.Context) {
 	var tasks []perdure.Task
 	err := e.cfg.Store.View(ctx, func(r store.Reader) (err error) {
 		tasks, err = r.Tasks(store.TaskFilter{

@@ -515,6 +515,19 @@ func (x *tx) Dump(id perdure.SessionID) (r0 store.SessionDump, err error) {
 	return a0, err
 }
 
+// Elect is Elect of store.Tx, as the plan lets it be.
+func (x *tx) Elect(role string) (r0 bool, err error) {
+	fault, err := x.life.before("Elect")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Elect(role)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
 // EndCleanup is EndCleanup of store.Tx, as the plan lets it be.
 func (x *tx) EndCleanup(end store.LeaseEnd) (r0 perdure.Lease, err error) {
 	fault, err := x.life.before("EndCleanup")

@@ -195,6 +195,7 @@ func (w things) touch(tx store.Tx) error {
 		func() error { return tx.RetireWorker(w.freshWorker) },
 		func() error { return tx.RemoveWorker(w.freshWorker) },
 		func() error { return tx.BuryWorker(w.freshWorker) },
+		func() error { _, err := tx.Elect("role"); return err },
 		func() error { return tx.BeginRequest(w.freshRequest) },
 		func() error { return tx.EndRequest(w.request.Scope, w.request.Key, answer("new")) },
 		func() error { _, err := tx.PruneRequests(w.request.At, 9); return err },
