@@ -77,6 +77,8 @@ type Reader interface {
 	ImageReader
 	SecretReader
 	DirectoryReader
+	PaymentReader
+	RateReader
 	DumpReader
 }
 
@@ -100,6 +102,8 @@ type Tx interface {
 	ImageWriter
 	SecretWriter
 	DirectoryWriter
+	PaymentWriter
+	RateWriter
 	DumpWriter
 }
 
