@@ -15,7 +15,7 @@ import (
 const notSent = "nothing was sent: the record of the attempt was not certain"
 
 // pause is how long it is until an outcome is written again that could not be.
-const pause = 200 * time.Millisecond
+const pause = 50 * time.Millisecond
 
 // carryOut asks the wallet and records what came of it. Once asked, the wallet is waited for, whatever becomes of ctx: an
 // answer that nobody hears is worth nothing.
@@ -53,7 +53,7 @@ func (a *Authority) carryOut(ctx context.Context, p store.Payment, o tool.Paymen
 // settle records an outcome, again and again while the store is not available. What it cannot record stays in flight, and is
 // unknown from its time on.
 func (a *Authority) settle(ctx context.Context, end store.PaymentEnd) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTime)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.cfg.Record)
 	defer cancel()
 	for {
 		err := a.cfg.Store.InTx(ctx, func(tx store.Tx) error {

@@ -27,9 +27,9 @@ import (
 
 // The clocks of an attempt.
 const (
-	DefaultTimeout = 30 * time.Second // of the wallet
-	storeTime      = 30 * time.Second // of what is written before and after it
-	day            = 24 * time.Hour   // of a cap
+	defaultWait   = 30 * time.Second
+	defaultRecord = 30 * time.Second
+	day           = 24 * time.Hour // of a cap
 )
 
 // Config is what an Authority is made of. Store and Wallet are required.
@@ -39,6 +39,7 @@ type Config struct {
 	Policy Policy
 	Org    string        // whose caps count; empty: there are no organisations
 	Wait   time.Duration // for the wallet's answer, then nobody knows; 0: 30 s
+	Record time.Duration // for what is written before and after it, while the store is not available; 0: 30 s
 	// Spec returns what a tool says of itself: what it may pay for is its own word, not an order's. nil: no tool is known.
 	Spec func(name string) (tool.Spec, bool)
 	Log  *slog.Logger // nil: discarded
@@ -56,7 +57,10 @@ func New(cfg Config) (*Authority, error) {
 		return nil, fmt.Errorf("%w payment configuration: a store and a wallet are required", perdure.Invalid)
 	}
 	if cfg.Wait <= 0 {
-		cfg.Wait = DefaultTimeout
+		cfg.Wait = defaultWait
+	}
+	if cfg.Record <= 0 {
+		cfg.Record = defaultRecord
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -167,7 +171,7 @@ func (p port) hash(o tool.PaymentOrder) (string, error) {
 
 // reserve records the attempt, if nothing stands against it, in the transaction that looked. After an error nothing is sent.
 func (p port) reserve(ctx context.Context, attempt store.Payment, o tool.PaymentOrder) (store.Payment, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTime)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.a.cfg.Record)
 	defer cancel()
 	var recorded store.Payment
 	err := p.a.cfg.Store.View(ctx, func(r store.Reader) (err error) {
@@ -227,7 +231,7 @@ func (p port) record(tx store.Tx, attempt store.Payment, o tool.PaymentOrder) (s
 	if refused := p.a.rules.fits(o, s, attempt.ApprovedBy); refused != nil {
 		return attempt, refused
 	}
-	return tx.AddPayment(attempt, p.a.cfg.Wait+storeTime)
+	return tx.AddPayment(attempt, p.a.cfg.Wait+p.a.cfg.Record)
 }
 
 // own returns the call's row in the ledger. Lost: the call, or its attempt of a task, is not the one that runs.
