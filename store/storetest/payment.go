@@ -283,9 +283,6 @@ func paymentCrowd(s *subject) {
 
 	s.together(crowd, func(i int) error {
 		return s.InTx(s.ctx, func(tx store.Tx) error {
-			if _, err := tx.Session(session); err != nil {
-				return err
-			}
 			sum, err := tx.PaymentSum(store.PaymentScope{Org: "an org", Currency: "usd"})
 			if err != nil || sum >= most {
 				return err
@@ -303,7 +300,7 @@ func paymentRace(s *subject) {
 
 	winner := s.race(perdure.Conflict, func(i int) error {
 		mine := p
-		mine.Token = perdure.Token(fmt.Sprint("token ", i))
+		mine.Token, mine.Org = perdure.Token(fmt.Sprint("token ", i)), fmt.Sprint("org ", i)
 		return s.InTx(s.ctx, func(tx store.Tx) error { _, err := tx.AddPayment(mine, hour); return err })
 	})
 
