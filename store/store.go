@@ -78,6 +78,8 @@ type Reader interface {
 	ImageReader
 	SecretReader
 	DirectoryReader
+	PaymentReader
+	RateReader
 	DumpReader
 }
 
@@ -102,6 +104,8 @@ type Tx interface {
 	ImageWriter
 	SecretWriter
 	DirectoryWriter
+	PaymentWriter
+	RateWriter
 	DumpWriter
 }
 

@@ -46,6 +46,7 @@ type Ports struct {
 	Messages    Messages
 	Credentials Credentials
 	Utility     Utility
+	Payments    Payments
 	Platform    Platform // only the host opens it
 }
 

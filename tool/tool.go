@@ -53,6 +53,7 @@ type Hints struct {
 	SupportsBackground *bool          `json:"supports_background,omitempty"` // follows from Background; only foreign definitions set it
 	CPUBound           *bool          `json:"cpu_bound,omitempty"`
 	PersistOutput      *bool          `json:"persist_output,omitempty"`
+	Payment            *bool          `json:"payment,omitempty"` // its calls may pay; binds: the tool is at most once (PA2)
 	NarrationNoun      string         `json:"narration_noun,omitempty"`
 	CapabilityID       string         `json:"capability_id,omitempty"`
 	CapabilityName     string         `json:"capability_name,omitempty"`

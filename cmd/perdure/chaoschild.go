@@ -100,6 +100,7 @@ func (c chaosChild) run(ctx context.Context) (err error) {
 	cfg := local.Config{
 		Store: st, Shared: c.Database != "", Model: newModels(opening), Tools: tools, Files: spaces.files, Log: c.Log, DeferAbove: -1,
 		MaxExecutions: -1, NoProgress: -1, Beat: chaosBeat, Lease: chaosLease, OrphanScan: chaosScan, Drain: chaosDrain,
+		Outbound: local.Outbound{PerMinute: -1}, // a storm of commands is what it is for
 	}
 	eng, err := local.Open(ctx, cfg)
 	if err != nil {

@@ -19,6 +19,8 @@ import (
 	"github.com/perdure/perdure/dispatch"
 	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/internal/effect"
+	"github.com/perdure/perdure/internal/payment"
+	"github.com/perdure/perdure/internal/ratelimit"
 	"github.com/perdure/perdure/internal/sessionport"
 	"github.com/perdure/perdure/model"
 	"github.com/perdure/perdure/store"
@@ -61,6 +63,10 @@ type Config struct {
 	Secrets Secrets // of the store's own ports
 	Beside  Beside  // likewise: large images, databases
 	Utility Utility // likewise: the small model of tools
+
+	Payments Payments // likewise: what tools may pay; the zero value is nothing
+	Outbound Outbound // how often tools may go out (RL1)
+	Org      string   // whose payments and calls are counted together; empty: those of all who share the store
 
 	MaxExecutions      int           // LG9; 0: 3; -1: no cap
 	NoProgress         int           // TN1; 0: 3; -1: off
@@ -114,14 +120,16 @@ type Config struct {
 // Engine turns the wheel in this process. It is safe for concurrent use. Intents (a session, a message, a
 // cancel) are durable whether or not Run runs; work is only done while it does.
 type Engine struct {
-	cfg     Config
-	worker  store.Worker
-	effects *effect.Effects
-	lanes   *dispatch.Runner
-	lease   lease         // where the store is shared
-	watched sync.Map      // perdure.SessionID to *watchdog: the sessions that are driven
-	freed   chan struct{} // capacity 1: places may be free
-	emptied chan struct{} // closed when the lanes are empty for good
+	cfg      Config
+	worker   store.Worker
+	effects  *effect.Effects
+	lanes    *dispatch.Runner
+	lease    lease              // where the store is shared
+	watched  sync.Map           // perdure.SessionID to *watchdog: the sessions that are driven
+	payments *payment.Authority // nil: nothing is paid
+	limiter  *ratelimit.Limiter // nil: the host's own, or none
+	freed    chan struct{}      // capacity 1: places may be free
+	emptied  chan struct{}      // closed when the lanes are empty for good
 
 	pruneNext time.Time   // only touched in Run: when old tasks are looked for again
 	pruning   atomic.Bool // a pass of retention is under way
@@ -161,17 +169,20 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 		return nil, fmt.Errorf("open engine: %w configuration: Lease %s is under three times Beat %s", perdure.Invalid, cfg.Lease, cfg.Beat)
 	}
 	e := &Engine{
-		cfg: cfg, freed: make(chan struct{}, 1), emptied: make(chan struct{}),
+		cfg: cfg, limiter: outboundOf(cfg), freed: make(chan struct{}, 1), emptied: make(chan struct{}),
 		drivers: map[perdure.SessionID]*driver{}, woken: map[perdure.SessionID]struct{}{}, lease: lease{more: make(chan struct{}, 1)},
 		time: timekeeper{planned: make(chan struct{}, 1), late: map[perdure.ScheduleID]perdure.Fire{}},
 	}
 	e.worker = store.Worker{ID: effect.NewID[perdure.WorkerID](), Host: hostname(), BootID: bootID(), PID: os.Getpid()}
 	e.lanes = dispatch.NewRunner(context.WithoutCancel(ctx), dispatch.Config{Grace: cfg.Grace, Log: cfg.Log})
+	if e.payments, err = paymentsOf(cfg); err != nil {
+		return nil, fmt.Errorf("open engine: %w", err)
+	}
 	if cfg.Ports == nil {
 		cfg.Ports = sessionport.New(e.ports(cfg))
 	}
 	e.effects, err = effect.New(effect.Config{
-		Store: cfg.Store, Model: cfg.Model, Tools: cfg.Tools, Runner: e.lanes, Worker: e.worker.ID, Files: cfg.Files, Egress: cfg.Egress, Ports: cfg.Ports,
+		Store: cfg.Store, Model: cfg.Model, Tools: cfg.Tools, Runner: e.lanes, Worker: e.worker.ID, Files: cfg.Files, Egress: cfg.Egress, Ports: cfg.Ports, Outbound: e.limiterPort(), Org: cfg.Org,
 		MaxExecutions: cfg.MaxExecutions, NoProgress: cfg.NoProgress, ModelAttempts: cfg.ModelAttempts,
 		PerSession: cfg.PerSession, PerProcess: cfg.PerProcess, PerSessionDetached: cfg.PerSessionDetached, EvictCap: cfg.EvictCap,
 		QueueLength: cfg.QueueLength, Overflow: cfg.Overflow, DeferAbove: cfg.DeferAbove, SoftBudget: cfg.SoftBudget, StallTimeout: cfg.StallTimeout,

@@ -12,7 +12,7 @@ type room struct {
 // The import table lets these in wherever a row says so.
 const (
 	leaves   = " internal/supervise internal/egress internal/secret internal/cron"
-	wheel    = ". agent engine store dispatch model tool internal/effect internal/sessionfile internal/sessionport internal/sessionsql internal/blob" + leaves
+	wheel    = ". agent engine store dispatch model tool internal/effect internal/sessionfile internal/sessionport internal/sessionsql internal/blob internal/payment internal/ratelimit" + leaves
 	anything = "anything"
 )
 
@@ -84,6 +84,8 @@ func inner() []room {
 		{"internal/sessionfile", ". store tool"},
 		{"internal/sessionport", ". agent store tool model internal/secret internal/sessionsql internal/blob internal/redact internal/foldcache"},
 		{"internal/sessionsql", ". tool"},
+		{"internal/payment", ". store tool internal/egress"},
+		{"internal/ratelimit", ". store tool"},
 		{"internal/blob", "."},
 		{"internal/effect", ". agent model tool dispatch store internal/sessionfile internal/foldcache internal/veil"},
 		{"internal/foldcache", "."},

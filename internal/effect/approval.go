@@ -198,7 +198,7 @@ func (e *Effects) ExpireApprovals(ctx context.Context) error {
 // JudgeCall judges a call anew whose arguments a person replaced: hooks, policy, fingerprint (AP5). What that person
 // allowed with them is not asked about again.
 func (e *Effects) JudgeCall(ctx context.Context, s *perdure.Session, c perdure.JudgeCall) Outcome {
-	planned := e.planCall(ctx, s, perdure.ToolCall{ID: c.Call.ID, Name: c.Call.Name, Arguments: c.Call.Args})
+	planned := e.planCall(ctx, s, perdure.ToolCall{ID: c.Call.ID, Name: c.Call.Name, Arguments: c.Call.Args}, true)
 	if planned.Rewritten == nil {
 		planned.Rewritten = c.Call.Args
 	}

@@ -54,6 +54,10 @@ type Config struct {
 	// Ports opens what else a call of a session may reach. nil: nothing.
 	Ports func(session perdure.SessionID, call tool.Call) tool.Ports
 
+	// Outbound is asked before a call that goes out is claimed, for the organisation Org (RL1). nil: nobody is.
+	Outbound tool.OutboundRateLimiter
+	Org      string // empty: there are no organisations
+
 	MaxExecutions      int           // LG9; 0: perdure.DefaultMaxExecutions; -1: no cap
 	NoProgress         int           // TN1; 0: perdure.DefaultNoProgress; -1: off
 	ModelAttempts      int           // TN21; 0: perdure.DefaultModelAttempts

@@ -38,6 +38,9 @@ func (e *Effects) envOf(p *taskPort, call tool.Call, sink tool.Sink) tool.Env {
 	if e.cfg.Ports != nil {
 		ports = e.cfg.Ports(p.owner.session, call)
 	}
+	if agent.DryRun { // it leaves nothing behind (AP13)
+		ports.Payments = nil
+	}
 	return tool.Env{
 		Call: call, Sink: sink, Registry: e.cfg.Tools, Files: files, Tasks: p, Mail: p, Agents: p, Egress: e.cfg.Egress, Ports: ports,
 		Locale: orElse(agent.Locale, "en"), Timezone: orElse(agent.Timezone, "UTC"), DryRun: agent.DryRun,

@@ -119,6 +119,9 @@ func (e *Effects) judgeScheduled(ctx context.Context, run *Scheduled, task perdu
 		Session: task.Session, ID: perdure.CallID(task.Run), Tool: task.Tool, Args: task.Spec.Arguments, Class: spec.Class,
 	})
 	run.permissions, run.refusal, task.Spec.Arguments = j.permissions, j.refusal, j.args
+	if run.refusal == nil {
+		run.refusal = e.held(ctx, run.owner.agent, target)
+	}
 	task.ArgsHash, err = perdure.Fingerprint(task.Tool, j.args)
 	return task, err
 }

@@ -53,6 +53,9 @@ func (p *taskPort) Spawn(ctx context.Context, s tool.Spawn) (tool.Spawned, error
 	if j.refusal != nil {
 		return tool.Spawned{}, &tool.Denied{Result: *j.refusal}
 	}
+	if held := p.e.held(ctx, p.owner.agent, target); held != nil {
+		return tool.Spawned{}, &tool.Denied{Result: *held}
+	}
 	task.Spec.Arguments, _ = dropped.Take(perdure.CallKey{}, spec.Parameters, j.args)
 	if task.ArgsHash, err = perdure.Fingerprint(s.Tool, task.Spec.Arguments); err != nil {
 		return tool.Spawned{}, err

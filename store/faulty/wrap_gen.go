@@ -112,6 +112,19 @@ func (x *tx) AddFire(f perdure.Fire) (err error) {
 	return err
 }
 
+// AddPayment is AddPayment of store.Tx, as the plan lets it be.
+func (x *tx) AddPayment(p store.Payment, d time.Duration) (r0 store.Payment, err error) {
+	fault, err := x.life.before("AddPayment")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.AddPayment(p, d)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
 // AddTaskMessage is AddTaskMessage of store.Tx, as the plan lets it be.
 func (x *tx) AddTaskMessage(m perdure.TaskMessage) (err error) {
 	fault, err := x.life.before("AddTaskMessage")
@@ -366,6 +379,19 @@ func (x *tx) Connections(user string) (r0 []store.Connection, err error) {
 		return r0, err
 	}
 	a0, err := x.inner.Connections(user)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// CountOutbound is CountOutbound of store.Tx, as the plan lets it be.
+func (x *tx) CountOutbound(org string, limit int) (r0 bool, err error) {
+	fault, err := x.life.before("CountOutbound")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.CountOutbound(org, limit)
 	if failed := x.life.after(fault); failed != nil {
 		return r0, failed
 	}
@@ -794,6 +820,19 @@ func (x *tx) Now() (r0 time.Time) {
 	return x.inner.Now()
 }
 
+// OutboundCalls is OutboundCalls of store.Tx, as the plan lets it be.
+func (x *tx) OutboundCalls(org string) (r0 int, err error) {
+	fault, err := x.life.before("OutboundCalls")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.OutboundCalls(org)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
 // Partial is Partial of store.Tx, as the plan lets it be.
 func (x *tx) Partial(session perdure.SessionID, message perdure.MessageID) (r0 store.Partial, err error) {
 	fault, err := x.life.before("Partial")
@@ -801,6 +840,45 @@ func (x *tx) Partial(session perdure.SessionID, message perdure.MessageID) (r0 s
 		return r0, err
 	}
 	a0, err := x.inner.Partial(session, message)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// Payment is Payment of store.Tx, as the plan lets it be.
+func (x *tx) Payment(hash string) (r0 store.Payment, err error) {
+	fault, err := x.life.before("Payment")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Payment(hash)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// PaymentSum is PaymentSum of store.Tx, as the plan lets it be.
+func (x *tx) PaymentSum(scope store.PaymentScope) (r0 int64, err error) {
+	fault, err := x.life.before("PaymentSum")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.PaymentSum(scope)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// Payments is Payments of store.Tx, as the plan lets it be.
+func (x *tx) Payments(filter store.PaymentFilter) (r0 []store.Payment, err error) {
+	fault, err := x.life.before("Payments")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Payments(filter)
 	if failed := x.life.after(fault); failed != nil {
 		return r0, failed
 	}
@@ -1496,6 +1574,19 @@ func (x *tx) Settle(key perdure.CallKey, token perdure.Token, state perdure.Call
 	return err
 }
 
+// SettlePayment is SettlePayment of store.Tx, as the plan lets it be.
+func (x *tx) SettlePayment(end store.PaymentEnd) (r0 store.Payment, err error) {
+	fault, err := x.life.before("SettlePayment")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.SettlePayment(end)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
 // SettleSpawn is SettleSpawn of store.Tx, as the plan lets it be.
 func (x *tx) SettleSpawn(key perdure.CallKey, token perdure.Token, status perdure.TaskState, result json.RawMessage) (err error) {
 	fault, err := x.life.before("SettleSpawn")
@@ -2126,6 +2217,19 @@ func (x *reader) Now() (r0 time.Time) {
 	return x.inner.Now()
 }
 
+// OutboundCalls is OutboundCalls of store.Reader, as the plan lets it be.
+func (x *reader) OutboundCalls(org string) (r0 int, err error) {
+	fault, err := x.life.before("OutboundCalls")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.OutboundCalls(org)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
 // Partial is Partial of store.Reader, as the plan lets it be.
 func (x *reader) Partial(session perdure.SessionID, message perdure.MessageID) (r0 store.Partial, err error) {
 	fault, err := x.life.before("Partial")
@@ -2133,6 +2237,45 @@ func (x *reader) Partial(session perdure.SessionID, message perdure.MessageID) (
 		return r0, err
 	}
 	a0, err := x.inner.Partial(session, message)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// Payment is Payment of store.Reader, as the plan lets it be.
+func (x *reader) Payment(hash string) (r0 store.Payment, err error) {
+	fault, err := x.life.before("Payment")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Payment(hash)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// PaymentSum is PaymentSum of store.Reader, as the plan lets it be.
+func (x *reader) PaymentSum(scope store.PaymentScope) (r0 int64, err error) {
+	fault, err := x.life.before("PaymentSum")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.PaymentSum(scope)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// Payments is Payments of store.Reader, as the plan lets it be.
+func (x *reader) Payments(filter store.PaymentFilter) (r0 []store.Payment, err error) {
+	fault, err := x.life.before("Payments")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Payments(filter)
 	if failed := x.life.after(fault); failed != nil {
 		return r0, failed
 	}

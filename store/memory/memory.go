@@ -65,6 +65,8 @@ type state struct {
 	values       tree[store.Value]
 	images       tree[store.Image]
 	secrets      tree[store.Secret]
+	payments     tree[row[store.Payment]] // by hash and attempt
+	outbound     tree[map[int64]int]      // by organisation: calls by bucket
 	directory
 	position int64 // of the row that was added last
 }

@@ -108,6 +108,8 @@ func nouns() []noun {
 		{"image", imageLaws()},
 		{"secret", secretLaws()},
 		{"directory", directoryLaws()},
+		{"payment", paymentLaws()},
+		{"rate", rateLaws()},
 		{"dump", dumpLaws()},
 		{"remove", removeLaws()},
 		{"tx", txLaws()},
