@@ -28,7 +28,7 @@ const waitTime = 30 * time.Second
 
 func TestMain(m *testing.M) {
 	shell.Supervise() // the program under test is this one, so its supervisors are, too
-	testscript.Main(m, map[string]func(){"perdure": main})
+	testscript.Main(m, map[string]func(){"perdure": main, "oldkernel": oldKernel})
 }
 
 // TestScripts runs the program as people do. Each script is a page on one command.

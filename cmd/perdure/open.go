@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net/url"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -216,13 +215,23 @@ func newTools(o cli.Opening, w *workspaces, fetching []tool.Tool) (*tool.Registr
 }
 
 // addShell offers bash. A command that writes has it always: what runs from before is to be found again,
-// and a session that may not run commands does not see it. Elsewhere it is there when it was asked for.
+// and a session that may not run commands does not see it. Elsewhere it is there when it was asked for, and then its
+// sandbox is tried at once. A server tries it, too, so that somebody hears of it in time.
 func addShell(tools *tool.Registry, o cli.Opening, w *workspaces) error {
 	if o.Access != cli.Writing && !o.AllowShell {
 		return nil
 	}
-	bash, err := newShells(filepath.Join(o.Dir, runsFolder), w)
+	bash, err := newShells(o.Dir, o.Sandbox, w)
+	var kept error
+	if err == nil && (o.AllowShell || o.Serve) {
+		_, kept = bash.begin()
+	}
 	switch {
+	case kept != nil && o.AllowShell:
+		return fmt.Errorf("%w: %w; another profile is chosen with --sandbox, and --unsafe-sandbox runs commands with what can be kept", perdure.Unavailable, kept)
+	case kept != nil:
+		o.Log.Warn("no new command runs here", "error", kept)
+		tools.Offer(bash)
 	case err == nil:
 		tools.Offer(bash)
 	case o.AllowShell:

@@ -301,6 +301,10 @@ func (a *app) with(ctx context.Context, o Opening, fn func(Engine) error) error 
 	if o.Dir == "" && o.Server == "" && o.Access != ToolsOnly {
 		return misuse("there is no data directory: this system names no home", "name one with --data or PERDURE_DATA")
 	}
+	var err error
+	if o.Sandbox, err = a.sandbox(o.Sandbox); err != nil {
+		return err
+	}
 	eng, err := a.Open(ctx, o)
 	if err != nil {
 		return a.cannotOpen(ctx, o, err)

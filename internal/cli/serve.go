@@ -16,6 +16,7 @@ type Serving struct {
 	Addr       string    // host:port
 	Expose     bool      // an address that others can reach is meant
 	AllowShell bool      // bash must be there: an error says why it cannot
+	Sandbox    Sandbox   // as that of Opening
 	Disclosure string    // ER4: generic, standard or detailed
 	Ask, Deny  []string  // as those of Opening
 	Retention  Retention // likewise
@@ -33,9 +34,10 @@ type Served struct {
 }
 
 type serveCommand struct {
-	Addr       string   `help:"Where to listen." placeholder:"HOST:PORT" default:"127.0.0.1:7373" env:"PERDURE_ADDR"`
-	Expose     bool     `help:"Listen on an address that other machines can reach, too. What is sent there is not encrypted: put a proxy with TLS before it."`
-	AllowShell bool     `help:"Refuse to start where commands cannot be run under a supervisor."`
+	Addr       string `help:"Where to listen." placeholder:"HOST:PORT" default:"127.0.0.1:7373" env:"PERDURE_ADDR"`
+	Expose     bool   `help:"Listen on an address that other machines can reach, too. What is sent there is not encrypted: put a proxy with TLS before it."`
+	AllowShell bool   `help:"Refuse to start where commands cannot be run under a supervisor."`
+	sandboxFlags
 	Retention  string   `help:"How long a task is kept that has ended, for instance 30d or 720h; 0 means for ever. Default: 30d." placeholder:"DURATION" env:"PERDURE_TASKS_RETENTION"`
 	Disclosure string   `help:"How much answers say about what failed inside: generic, standard or detailed." placeholder:"MODE" enum:"generic,standard,detailed" default:"standard"`
 	Ask        []string `help:"Ask a person before each call of this tool: perdure approve answers. Can be given several times." placeholder:"TOOL"`
@@ -47,8 +49,12 @@ func (c *serveCommand) Run(ctx context.Context, a *app) error {
 	if a.flags.Data == "" {
 		return misuse("there is no data directory: this system names no home", "name one with --data or PERDURE_DATA")
 	}
-	err := a.Serve(ctx, Serving{
-		Dir: a.flags.Data, Database: a.flags.Database, Addr: c.Addr, Expose: c.Expose, AllowShell: c.AllowShell, Disclosure: c.Disclosure,
+	sandbox, err := a.sandbox(c.sandbox())
+	if err != nil {
+		return err
+	}
+	err = a.Serve(ctx, Serving{
+		Dir: a.flags.Data, Database: a.flags.Database, Addr: c.Addr, Expose: c.Expose, AllowShell: c.AllowShell, Sandbox: sandbox, Disclosure: c.Disclosure,
 		Ask: c.Ask, Deny: c.Deny, Retention: a.retention(c.Retention), Log: a.log,
 		Ready: func(s Served) {
 			fmt.Fprintln(a.out, s.URL)
