@@ -111,7 +111,7 @@ func (s *Session) applyTurn(e Event) error {
 	}
 	switch e.Fact.(type) {
 	case TaskCancelRequested, TaskCancelReceipt, TaskReattached, TaskResolved, TaskMessageReceived, OutputReplaced, ToolTakenOver,
-		ToolDetached, AuditRecorded, ResourceUpdated, LeaseExpired, LeaseCleanupFailed, FileWritten:
+		ToolDetached, AuditRecorded, ResourceUpdated, LeaseExpired, LeaseCleanupFailed, FileWritten, RequestDenied:
 		return nil // they tell the story; the task's snapshot tells the state
 	}
 	if bill, ok := e.Fact.(Generation); ok && bill.Tool != "" { // tools work also where no turn runs

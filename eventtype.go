@@ -153,5 +153,8 @@ func (LeaseCleanupFailed) EventType() EventType { return "lease.cleanup_failed" 
 // EventType is file.written.
 func (FileWritten) EventType() EventType { return "file.written" }
 
+// EventType is egress.denied.
+func (RequestDenied) EventType() EventType { return "egress.denied" }
+
 // EventType is audit.recorded.
 func (AuditRecorded) EventType() EventType { return "audit.recorded" }

@@ -34,7 +34,7 @@ func (e *Effects) envOf(p *taskPort, call tool.Call, sink tool.Sink) tool.Env {
 		ports = e.cfg.Ports(p.owner.session, call)
 	}
 	return tool.Env{
-		Call: call, Sink: sink, Registry: e.cfg.Tools, Files: files, Tasks: p, Mail: p, Agents: p, Egress: e.cfg.Egress, Ports: ports,
+		Call: call, Sink: sink, Registry: e.cfg.Tools, Files: files, Tasks: p, Mail: p, Agents: p, Egress: e.watch(by), Ports: ports,
 		Locale: orElse(agent.Locale, "en"), Timezone: orElse(agent.Timezone, "UTC"), DryRun: agent.DryRun,
 		Network: agent.Network, Visible: e.names(*agent), Now: time.Now,
 	}
@@ -353,6 +353,10 @@ func (e *Effects) veiled(ctx context.Context, t tool.Tool, h hidden, env tool.En
 	sink := v.Sink(env.Report())
 	defer sink.Close()
 	env.Sink, env.Files = sink, masked(env.Files, v.Mask)
+	if out, ok := env.Egress.(watched); ok {
+		out.mask = v.Mask
+		env.Egress = out
+	}
 	if env.Dialog != nil {
 		env.Dialog = v.Dialog(env.Dialog)
 	}

@@ -4,11 +4,15 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/dispatch"
+	"github.com/perdure/perdure/internal/sessionfile"
+	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
 )
 
@@ -160,6 +164,53 @@ func (e *Effects) after(ctx context.Context, call tool.Call, r tool.Result) (too
 		withheld = withheld || said.WithholdLog
 	}
 	return r, withheld
+}
+
+// maxDenials is how many denials of one execution the journal tells.
+const maxDenials = 32
+
+// watched is the way out of one execution. The journal of its session tells what it was not let do (EG6).
+type watched struct {
+	tool.Egress
+	e    *Effects
+	by   tool.Call
+	mask func(string) string // of what is told; nil: nothing is secret
+	left *atomic.Int64       // denials that are still told
+}
+
+// watch is the way out for a call of a session; nil: there is none.
+func (e *Effects) watch(by tool.Call) tool.Egress {
+	if e.cfg.Egress == nil {
+		return nil
+	}
+	w := watched{Egress: e.cfg.Egress, e: e, by: by, left: new(atomic.Int64)}
+	w.left.Store(maxDenials)
+	return w
+}
+
+// Do implements tool.Egress.
+func (w watched) Do(ctx context.Context, req perdure.WebRequest) (perdure.WebResponse, error) {
+	resp, err := w.Egress.Do(ctx, req)
+	var denial *perdure.EgressError
+	if errors.As(err, &denial) && denial.Code == perdure.EgressDenied && w.left.Add(-1) >= 0 {
+		w.tell(perdure.RequestDenied{Host: denial.Host, Layer: denial.Layer, Rule: denial.Rule, Why: denial.Text})
+	}
+	return resp, err
+}
+
+// tell records a denial. The request stays denied whether or not that can be told.
+func (w watched) tell(fact perdure.RequestDenied) {
+	if w.mask != nil {
+		fact.Host, fact.Why = w.mask(fact.Host), w.mask(fact.Why)
+	}
+	ctx, cancel := settleContext(context.Background())
+	defer cancel()
+	err := w.e.work.InTx(ctx, func(tx store.Tx) error {
+		return tx.Append(w.by.Session, []perdure.Event{sessionfile.Told(w.by, tx.Now(), fact)})
+	})
+	if err != nil && !errors.Is(err, perdure.NotFound) { // else the session is gone, and its journal with it
+		w.e.cfg.Log.Warn("a denial is not in the journal", "session", w.by.Session, "call", w.by.ID, "host", fact.Host, "error", err)
+	}
 }
 
 // route asks the host which way a call goes (LN2). A host that fails has said nothing.
