@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/url"
-	"os"
 	"slices"
 	"time"
 
@@ -24,7 +22,6 @@ import (
 	"github.com/perdure/perdure/tool/file"
 	"github.com/perdure/perdure/tool/session"
 	"github.com/perdure/perdure/tool/subagent"
-	"github.com/perdure/perdure/tool/web"
 )
 
 // drainTime is how long work may settle when a command ends. A command under a supervisor needs none of it.
@@ -100,7 +97,7 @@ func newEngine(ctx context.Context, o cli.Opening, st store.Store) (*opened, err
 	}
 	e := &opened{store: st, models: newModels(o), serves: o.Serve}
 	e.workspaces = newWorkspaces(st, o.Log)
-	out, fetching, err := newWayOut(o.Log)
+	out, fetching, err := newWayOut(o.Dir, o.Log)
 	if err != nil {
 		return nil, err
 	}
@@ -152,26 +149,6 @@ func (e *opened) Run(ctx context.Context) error {
 		})
 	}
 	return e.door.carry(ctx, run)
-}
-
-// newWayOut makes the guard that every request of a tool goes through, and the tools that make them. An operator's own
-// weather server is opened to the weather tools, wherever it is, and to nothing else (EG3).
-func newWayOut(log *slog.Logger) (*egress.Guard, []tool.Tool, error) {
-	cfg := egress.Config{Denied: func(e perdure.EgressError) {
-		log.Warn("a request was denied", "host", e.Host, "rule", e.Rule, "why", e.Text)
-	}}
-	servers := web.Config{WeatherURL: os.Getenv("PERDURE_WEATHER_URL"), GeocodingURL: os.Getenv("PERDURE_GEOCODING_URL")}
-	fetching, err := web.Tools(servers)
-	if err != nil {
-		return nil, nil, fmt.Errorf("read PERDURE_WEATHER_URL and PERDURE_GEOCODING_URL: %w", err)
-	}
-	for _, typed := range []string{servers.WeatherURL, servers.GeocodingURL} {
-		if u, err := url.Parse(typed); err == nil && u.Host != "" { // web.Tools has looked at it
-			cfg.Listed = append(cfg.Listed, egress.Listing{Purpose: web.Purpose, Host: u.Host})
-		}
-	}
-	guard, err := egress.New(cfg)
-	return guard, fetching, err
 }
 
 // permits is the operator's policy: which tools a person is asked about, and which never run. A name that no tool has

@@ -55,7 +55,8 @@ type World struct {
 	Demo      demo.Crash // Program and Open are set
 	DemoChild func(context.Context, DemoWork) error
 
-	Admin admin.Hands
+	Admin  admin.Hands
+	WayOut WayOut
 
 	Chaos     storm.Storm // Program, Dial and Addr are set
 	ChaosPart func(context.Context, ChaosPart) error
@@ -83,6 +84,7 @@ type commandLine struct {
 	Approve  approvalApprove `cmd:"" help:"Let a call run that waits for a yes; the same as approval approve."`
 
 	Tool    toolCommand    `cmd:"" help:"The tools: list, show, call."`
+	Egress  egressCommand  `cmd:"" help:"Which hosts tools may reach: list, allow, deny, test."`
 	Admin   admin.Commands `cmd:"" help:"Look after a data directory: backup, restore, verify, gc, rotate-key."`
 	Serve   serveCommand   `cmd:"" help:"Serve a data directory over HTTP, until it is stopped."`
 	Demo    demoCommand    `cmd:"" help:"See it at work: crash."`
