@@ -14,7 +14,7 @@ test: ## brings what the tests need, then go vet and the tests with the race det
 sim: ## the simulations with large counts, about a quarter of an hour: a million random steps on lanes, then storms of kills
 	@bash scripts/sim.sh
 
-security: ## the attacks on files and secrets with the full numbers: hostile names, races, canaries; a few minutes
+security: ## the attacks on files, secrets, the way out and the sandbox with the full numbers; a few minutes
 	@bash scripts/security.sh
 
 reliability: ## runs every attack that counts its trials, for hours, and writes RELIABILITY.md; SCALE=quick takes half an hour

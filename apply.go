@@ -323,7 +323,7 @@ func (s *Session) completeCall(f ToolCompleted) error {
 func (s *Session) completeAct() {
 	t := s.Turn
 	for _, c := range t.Calls {
-		s.Transcript = append(s.Transcript, Message{Role: RoleToolResult, Parts: []Part{{Type: PartToolResult, Result: c.Result}}})
+		s.Transcript = append(s.Transcript, Message{Role: RoleToolResult, Parts: []Part{{Type: PartToolResult, Result: c.Result, Untrusted: c.Result != nil && c.Result.Untrusted}}})
 	}
 	t.ToolCallCount += len(t.Calls)
 	t.Loop.note(t.Calls)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the attacks on files and on secrets with the full numbers, and prints what was tried. It asks nothing and reads no
+# Runs the attacks on files, on secrets, on the way out and on the sandbox with the full numbers, and prints what was tried. It asks nothing and reads no
 # standard input.
 #
 #   PERDURE_NAMES=n      hostile names, each given to every method of every place that keeps files (2,000)
@@ -32,4 +32,9 @@ run '^(TestS04|TestDir|TestSeedsBesideAShell)' ./tool/file
 run '^(TestFiles|TestFileQuotas)' ./internal/sessionfile
 printf 'security: secrets: %s canaries\n' "$PERDURE_CANARIES"
 run 'Canar' ./internal/sessionport ./engine/local
+printf 'security: the way out\n'
+run '^(TestS1|TestS2|TestDial)' ./internal/egress
+run '^TestS3' ./engine/local
+printf 'security: the sandbox\n'
+run '^(TestS11|TestS12)' ./internal/supervise
 printf 'security: done\n'

@@ -45,8 +45,8 @@ var _ cli.Engine = (*opened)(nil)
 // open opens the engine that a command needs.
 func open(ctx context.Context, o cli.Opening) (cli.Engine, error) {
 	if far, err := dial(ctx, o); far != nil || err != nil {
-		if err == nil && len(o.Ask)+len(o.Deny) > 0 {
-			err = fmt.Errorf("%w: another process does the work, and decides itself which calls are asked about or denied: give --ask and --deny to that one, or wait until it has ended", perdure.Conflict)
+		if err == nil && (len(o.Ask)+len(o.Deny) > 0 || o.AskUntrusted) {
+			err = fmt.Errorf("%w: another process does the work, and decides itself which calls are asked about or denied: give --ask, --deny and --ask-untrusted to that one, or wait until it has ended", perdure.Conflict)
 			return nil, errors.Join(err, far.Close())
 		}
 		return far, err
@@ -159,11 +159,13 @@ func permits(o cli.Opening, tools *tool.Registry) (tool.Permit, error) {
 			return nil, fmt.Errorf("%w rule: there is no tool %q; perdure tool list shows them", perdure.Invalid, name)
 		}
 	}
-	if len(o.Ask)+len(o.Deny) == 0 {
+	if len(o.Ask)+len(o.Deny) == 0 && !o.AskUntrusted {
 		return nil, nil
 	}
 	return func(_ context.Context, _ tool.Call, p perdure.Permission) (perdure.Decision, string, error) {
 		switch {
+		case p.Kind == tool.ReadUntrusted && o.AskUntrusted:
+			return perdure.Ask, "", nil
 		case p.Kind != "tool":
 		case slices.Contains(o.Deny, p.Target):
 			return perdure.Deny, "the operator lets no call of " + p.Target + " run", nil

@@ -29,18 +29,19 @@ const (
 
 // Opening says which engine a command needs.
 type Opening struct {
-	Access     Access
-	Dir        string    // the data directory
-	Database   string    // of Postgres, where the sessions are kept; empty: in the data directory
-	Server     string    // asked instead of the data directory; empty: whoever holds that, or nobody
-	AllowShell bool      // bash must be there: an error says why it cannot
-	Sandbox    Sandbox   // of the commands that begin here
-	Serve      bool      // for others, until it is stopped: what cannot be done here fails, and calls have longer to settle
-	Ask, Deny  []string  // tools whose calls a person is asked about, and those that never run; a denial comes first (AP1)
-	Retention  Retention // of tasks that have ended; 0: none are forgotten here
-	AskModels  bool      // turns go on; false: the models are not asked, whatever runs is only brought to its end
-	Log        *slog.Logger
-	Known      *redact.Set // is told secrets, so that Log shows none; nil: nobody is
+	Access       Access
+	Dir          string    // the data directory
+	Database     string    // of Postgres, where the sessions are kept; empty: in the data directory
+	Server       string    // asked instead of the data directory; empty: whoever holds that, or nobody
+	AllowShell   bool      // bash must be there: an error says why it cannot
+	Sandbox      Sandbox   // of the commands that begin here
+	Serve        bool      // for others, until it is stopped: what cannot be done here fails, and calls have longer to settle
+	Ask, Deny    []string  // tools whose calls a person is asked about, and those that never run; a denial comes first (AP1)
+	AskUntrusted bool      // a person is asked before calls that reach further than a session which read what came from outside (S3)
+	Retention    Retention // of tasks that have ended; 0: none are forgotten here
+	AskModels    bool      // turns go on; false: the models are not asked, whatever runs is only brought to its end
+	Log          *slog.Logger
+	Known        *redact.Set // is told secrets, so that Log shows none; nil: nobody is
 }
 
 // Sandbox says how the commands of bash are confined. The zero value is the default: to the workspace, or not at all.

@@ -20,7 +20,7 @@ import (
 
 // env is what a foreground call of a session may reach. Every port takes the session from here (EN3).
 func (e *Effects) env(s *perdure.Session, call tool.Call, sink tool.Sink) tool.Env {
-	return e.envOf(&taskPort{e: e, owner: ownerOf(s), at: callTime(s, call.ID), turn: call.Turn, call: call.ID}, call, sink)
+	return e.envOf(&taskPort{e: e, owner: ownerOf(s), at: callTime(s, call.ID), turn: call.Turn, call: call.ID, read: s.ReadUntrusted()}, call, sink)
 }
 
 // envOf is what work may reach whose tasks are those of a port.
@@ -346,9 +346,12 @@ type hidden struct {
 // veiled does the work of an execution, and keeps secrets out of what it reports and returns (SE4).
 func (e *Effects) veiled(ctx context.Context, t tool.Tool, h hidden, env tool.Env, work func(tool.Env) tool.Result) tool.Result {
 	env.Call.Granted = e.granted(ctx, t, h.recorded, env.Call)
+	trusted := t.Spec().Trusted
 	v := veil.New(env.Known, h.own)
 	if v == nil {
-		return work(env)
+		r := work(env)
+		r.Untrusted = r.Untrusted || !trusted
+		return r
 	}
 	sink := v.Sink(env.Report())
 	defer sink.Close()
@@ -365,6 +368,7 @@ func (e *Effects) veiled(ctx context.Context, t tool.Tool, h hidden, env tool.En
 	}
 	r := work(env)
 	r.Reveals = r.Reveals && len(env.Call.Granted) > 0
+	r.Untrusted = r.Untrusted || !trusted
 	return v.Result(r)
 }
 

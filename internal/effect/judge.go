@@ -28,7 +28,8 @@ type judged struct {
 
 // judge passes a call through the hooks and asks the policies, which see it after all rewriting. Every permission is
 // looked at before anybody is asked: a denial ends it, whatever the order (AP1).
-func (e *Effects) judge(ctx context.Context, agent perdure.Agent, t tool.Tool, call tool.Call) judged {
+// read says that the model read what came from outside.
+func (e *Effects) judge(ctx context.Context, agent perdure.Agent, t tool.Tool, call tool.Call, read bool) judged {
 	j := judged{args: call.Args}
 	deferred, refusal := e.before(ctx, t, &call)
 	if refusal != nil {
@@ -49,9 +50,14 @@ func (e *Effects) judge(ctx context.Context, agent perdure.Agent, t tool.Tool, c
 		effects = len(wanted)
 		wanted = append(wanted, perdure.Permission{Kind: "effect", Target: call.Tool, Reason: "in this session a person is asked before each effect"})
 	}
+	outside := -1 // likewise, about what was read
+	if read && !t.Spec().Inside {
+		outside = len(wanted)
+		wanted = append(wanted, perdure.Permission{Kind: tool.ReadUntrusted, Target: call.Tool, Reason: "the model read what came from outside, and may follow what it says"})
+	}
 	for i, p := range wanted {
 		base := perdure.Allow
-		if i == 0 && t.Spec().Policy == tool.PolicyRequiresApproval || i > 0 && i <= len(deferred) || i == effects {
+		if i == 0 && t.Spec().Policy == tool.PolicyRequiresApproval || i > 0 && i <= len(deferred) || i == effects || i == outside && agent.AskUntrusted {
 			base = perdure.Ask
 		}
 		decision, why, err := e.permit(ctx, call, p)
@@ -159,7 +165,9 @@ func (e *Effects) after(ctx context.Context, call tool.Call, r tool.Result) (too
 			continue
 		}
 		if said.Result != nil {
+			untrusted := r.Untrusted
 			r = *said.Result
+			r.Untrusted = r.Untrusted || untrusted
 		}
 		withheld = withheld || said.WithholdLog
 	}
