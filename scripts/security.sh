@@ -10,7 +10,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 exec </dev/null
 
-export PERDURE_NAMES=${PERDURE_NAMES:-2000} PERDURE_RACES=${PERDURE_RACES:-100000} PERDURE_CANARIES=${PERDURE_CANARIES:-1000}
+export PERDURE_INJECTIONS=all PERDURE_NAMES=${PERDURE_NAMES:-2000} PERDURE_RACES=${PERDURE_RACES:-100000} PERDURE_CANARIES=${PERDURE_CANARIES:-1000}
 
 # run PATTERN PACKAGE... runs the tests of a pattern, shows the lines that count, and ends where one is red or none is there.
 run() {
@@ -34,7 +34,7 @@ printf 'security: secrets: %s canaries\n' "$PERDURE_CANARIES"
 run 'Canar' ./internal/sessionport ./engine/local
 printf 'security: the way out\n'
 run '^(TestS1|TestS2|TestDial)' ./internal/egress
-run '^TestS3' ./engine/local
+run '^TestS3' ./internal/injection
 printf 'security: the sandbox\n'
 run '^(TestS11|TestS12)' ./internal/supervise
 printf 'security: done\n'
