@@ -37,6 +37,7 @@ cover: ## coverage by package, and as a page: coverage.html
 
 bench: ## measures Perdure beside plain SQLite, and beside plain Postgres where its server is: a table, and bench.json; docs/how-to/read-the-figures.md explains it
 	CGO_ENABLED=0 go run ./bench
+	CGO_ENABLED=0 go run ./bench/borders
 
 load: ## 200 clients on one server, of which 20 never read: what the others notice, who is cut, what the server takes
 	CGO_ENABLED=0 go run ./bench/load
