@@ -449,6 +449,7 @@ func (e *Engine) end(ctx context.Context, broken bool) {
 	close(e.emptied)
 	e.group.Wait()
 	e.effects.Wait()
+	e.effects.LetAllGo()
 	e.stopBeats()
 	err := e.cfg.Store.InTx(rest, func(tx store.Tx) error {
 		if lost {

@@ -131,7 +131,16 @@ type Effects struct {
 }
 
 // Forget drops what this process remembers of a session that was removed.
-func (e *Effects) Forget(id perdure.SessionID) { e.folds.Drop(id) }
+func (e *Effects) Forget(id perdure.SessionID) {
+	e.folds.Drop(id)
+	e.vault.DropSession(id)
+}
+
+// LetGo forgets the secret arguments of a session's calls: another process carries them on, without.
+func (e *Effects) LetGo(id perdure.SessionID) { e.vault.DropSession(id) }
+
+// LetAllGo is LetGo for all sessions: this process carries on none.
+func (e *Effects) LetAllGo() { e.vault.DropAll() }
 
 // Wait returns when nothing is written any more by a goroutine of the effects' own.
 func (e *Effects) Wait() { e.group.Wait() }
@@ -243,6 +252,21 @@ func stamp(events []perdure.Event, now time.Time) {
 // settleContext outlives the cancel that ended the work, for the writes that record it.
 func settleContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
+}
+
+// wait waits for d, and reports whether it did.
+func wait(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // guarded runs a piece of somebody else's code that no dispatcher carries: a tool's ticket, a file store, a
