@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/egress"
@@ -35,11 +36,16 @@ func TestRules(t *testing.T) {
 			{"a private host that is none", `{"private":["x/y"]}`, perdure.RuleBlocked},
 			{"mended", `{"private":["127.0.0.1"]}`, ""},
 			{"gone", "", ""},
+			{"back", `{"blocked":["b.test"]}`, ""},
+			{"written in place, as long as before", `{"blocked":["a.test"]}`, perdure.RuleBlocked},
 		} {
 			var err error
-			if step.text == "" {
+			switch {
+			case step.text == "":
 				err = os.RemoveAll(path)
-			} else {
+			case strings.Contains(step.name, "in place"):
+				err = errors.Join(os.WriteFile(path, []byte(step.text), 0o600), os.Chtimes(path, time.Time{}, time.Now().Add(time.Second)))
+			default:
 				err = errors.Join(os.WriteFile(path+".new", []byte(step.text), 0o600), os.Rename(path+".new", path))
 			}
 			if err != nil {
