@@ -10,6 +10,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/cli"
+	"github.com/perdure/perdure/internal/egress"
 	"github.com/perdure/perdure/internal/sessionfile"
 	"github.com/perdure/perdure/internal/supervise"
 	"github.com/perdure/perdure/store"
@@ -125,6 +126,7 @@ type shells struct {
 	config     shell.Config                     // without its folder and its Runner
 	data       string                           // the data directory
 	begin      func() (supervise.Runner, error) // of commands that begin here: made and tried once
+	offline    func() (supervise.Runner, error) // likewise, of those of a session with a network list, which no command can be held to
 	confines   bool
 	workspaces *workspaces
 }
@@ -147,9 +149,15 @@ func newShells(data string, c cli.Sandbox, w *workspaces) (*shells, error) {
 	}
 	runs := filepath.Join(data, runsFolder)
 	s := &shells{config: shell.Config{Runner: runner, RunsDir: runs, Dir: runs}, data: data, confines: profile.Confines(), workspaces: w}
-	s.begin = sync.OnceValues(func() (supervise.Runner, error) {
-		return supervise.New(supervise.Config{Profile: profile, Unsafe: c.Unsafe, Reads: c.Reads})
-	})
+	under := func(profile supervise.Profile) func() (supervise.Runner, error) {
+		return sync.OnceValues(func() (supervise.Runner, error) {
+			return supervise.New(supervise.Config{Profile: profile, Unsafe: c.Unsafe, Reads: c.Reads})
+		})
+	}
+	s.begin = under(profile)
+	if s.offline = s.begin; s.confines {
+		s.offline = under(supervise.ProfileIsolated)
+	}
 	s.Bash, err = shell.New(s.config)
 	return s, err
 }
@@ -172,8 +180,12 @@ func (s *shells) RunBackground(ctx context.Context, call tool.Call, env tool.Env
 		return refused(tool.Error("This session's workspace holds the data directory of perdure, which its commands could change, so no command runs. " +
 			"An operator can start a session with another workspace, or keep the data elsewhere."))
 	}
+	begin := s.begin
+	if !s.reachesAll(env.Network) {
+		begin = s.offline
+	}
 	config := s.config
-	if config.Runner, err = s.begin(); err != nil {
+	if config.Runner, err = begin(); err != nil {
 		s.workspaces.log.Warn("a command is refused", "session", call.Session, "call", call.ID, "error", err)
 		return refused(tool.Error("No command can run here: " + err.Error()))
 	}
@@ -183,6 +195,13 @@ func (s *shells) RunBackground(ctx context.Context, call tool.Call, env tool.Env
 		return refused(tool.Internal(err))
 	}
 	return bash.RunBackground(ctx, call, env, sink)
+}
+
+// reachesAll reports whether nobody said where a session may reach. A command that has the network reaches all of it, so
+// where somebody did, it has none. Rules that cannot be read were meant to say something.
+func (s *shells) reachesAll(list perdure.NetworkList) bool {
+	rules, err := egress.ReadRules(filepath.Join(s.data, egress.RulesFile))
+	return err == nil && len(list.Allowed)+len(list.Blocked)+len(rules.Allowed)+len(rules.Blocked) == 0
 }
 
 // holds reports whether path is folder or lies in it, as they really are.
