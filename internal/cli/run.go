@@ -29,7 +29,7 @@ type runCommand struct {
 	Workspace  string `help:"The folder that holds the session's files, and where commands run. Without it the data directory keeps the files." placeholder:"DIR" type:"path"`
 	AllowShell bool   `help:"Let the agent run commands with bash, in the workspace; without one, in the current folder."`
 	sandboxFlags
-	Capability   []string      `help:"Give a new session tools that none has by default: session_storage, session_sql, session_resources, subagents. Can be given several times." placeholder:"NAME"`
+	Capability   []string      `help:"Give a new session tools that none has by default: session_storage, session_sql, session_resources, session_schedule, subagents. Can be given several times." placeholder:"NAME"`
 	Ask          []string      `help:"Ask a person before each call of this tool, as long as this run lasts: perdure approve answers. Can be given several times." placeholder:"TOOL"`
 	Deny         []string      `help:"Let no call of this tool run, as long as this run lasts. Can be given several times." placeholder:"TOOL"`
 	AskUntrusted bool          `name:"ask-untrusted" help:"Once a session has read what came from outside (a page, a file, the output of a command), ask a person before each call that reaches further than the session: perdure approve answers."`
