@@ -248,6 +248,8 @@ func decodeLater(t EventType, data json.RawMessage) (Fact, error) {
 		return decodeAs[ScheduleCanceled](data)
 	case "file.written":
 		return decodeAs[FileWritten](data)
+	case "egress.denied":
+		return decodeAs[RequestDenied](data)
 	case "audit.recorded":
 		return decodeAs[AuditRecorded](data)
 	case "resource.updated":

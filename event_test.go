@@ -35,7 +35,7 @@ func facts() []perdure.Fact {
 		perdure.SessionAwaits{}, perdure.ToolDetached{}, perdure.ToolCallRequested{}, perdure.CallReplanned{},
 		perdure.ApprovalRequested{}, perdure.ApprovalResolved{}, perdure.TaskMessageSent{}, perdure.TaskMessageReceived{},
 		perdure.ContextCompacted{}, perdure.OutputReplaced{}, perdure.LoopDetected{}, perdure.SessionForked{},
-		perdure.AuditRecorded{}, perdure.ResourceUpdated{}, perdure.LeaseExpired{}, perdure.LeaseCleanupFailed{}, perdure.FileWritten{},
+		perdure.AuditRecorded{}, perdure.ResourceUpdated{}, perdure.LeaseExpired{}, perdure.LeaseCleanupFailed{}, perdure.FileWritten{}, perdure.RequestDenied{},
 	}
 }
 

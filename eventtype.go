@@ -168,5 +168,8 @@ func (ScheduleCanceled) EventType() EventType { return "schedule.canceled" }
 // EventType is file.written.
 func (FileWritten) EventType() EventType { return "file.written" }
 
+// EventType is egress.denied.
+func (RequestDenied) EventType() EventType { return "egress.denied" }
+
 // EventType is audit.recorded.
 func (AuditRecorded) EventType() EventType { return "audit.recorded" }

@@ -12,7 +12,7 @@ import (
 
 // FoldVersion is the version of what [Session.Apply] makes of a journal. A snapshot of another version is
 // ignored and the journal is folded from its start (O8).
-const FoldVersion = 3
+const FoldVersion = 4
 
 // Session is a durable conversation: the fold of its journal. Only [Session.Apply] changes it.
 // It is not safe for concurrent use; one goroutine owns a session.

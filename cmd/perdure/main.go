@@ -57,6 +57,7 @@ func run() int {
 		},
 		Diagnose: diagnose, Processes: processes,
 		Admin:     admin.Hands{Garbage: garbage, RotateKey: rotateKey},
+		WayOut:    cli.WayOut{Rules: readRules, SetRules: writeRules, Try: tryWayOut},
 		Demo:      demo.Crash{Program: self(), Open: openDemo},
 		DemoChild: runDemoChild,
 		Chaos:     storm.Storm{Program: self(), Dial: dialChaos, Addr: freeAddr},

@@ -109,8 +109,9 @@ func outer() []room {
 		{"internal/config", ". engine"},
 		{"internal/sim", ". engine engine/local dispatch model store store/faulty store/memory tool tool/background tool/subagent internal/chaos"},
 		{"internal/enginerig", ". engine engine/enginetest engine/local dispatch model store tool tool/background tool/schedule tool/subagent"}, // for tests
-		{"internal/linear", ""},   // tests only
-		{"internal/disktest", ""}, // for tests
+		{"internal/linear", ""},    // tests only
+		{"internal/injection", ""}, // tests only
+		{"internal/disktest", ""},  // for tests
 		{"internal/pgserver", ""},
 		{"internal/pgtest", "internal/pgserver"}, // for tests
 		{"internal/archtest", ""},

@@ -87,6 +87,8 @@ func laneSentence(e perdure.Event) string {
 		return strings.TrimSpace(f.Action + " " + f.Subject + because(f.Purpose))
 	case perdure.FileWritten:
 		return changed(f)
+	case perdure.RequestDenied:
+		return "a request was not let out, " + f.Host + because(f.Why)
 	case perdure.ResourceUpdated:
 		return beside(f)
 	case perdure.LeaseExpired:

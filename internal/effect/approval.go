@@ -279,7 +279,9 @@ func (e *Effects) clientResult(key perdure.CallKey, r perdure.ToolResult, keep b
 		}
 	}
 	if r.Error != "" {
-		return shorten(key, perdure.Failed(key.Call, perdure.ErrorTool, r.Error)), nil
+		failed := perdure.Failed(key.Call, perdure.ErrorTool, r.Error)
+		failed.Untrusted = true
+		return shorten(key, failed), nil
 	}
 	if len(r.Result) == 0 {
 		r.Result = json.RawMessage("null")
@@ -287,7 +289,7 @@ func (e *Effects) clientResult(key perdure.CallKey, r perdure.ToolResult, keep b
 	if !json.Valid(r.Result) {
 		return r, fmt.Errorf("%w result: it is no JSON", perdure.Invalid)
 	}
-	record := perdure.ToolResult{CallID: key.Call, Result: r.Result, Images: r.Images}
+	record := perdure.ToolResult{CallID: key.Call, Result: r.Result, Images: r.Images, Untrusted: true} // who knows where a client has it from
 	return shorten(key, tool.CheckImages(record)), nil
 }
 

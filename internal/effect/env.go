@@ -20,7 +20,7 @@ import (
 
 // env is what a foreground call of a session may reach. Every port takes the session from here (EN3).
 func (e *Effects) env(s *perdure.Session, call tool.Call, sink tool.Sink) tool.Env {
-	p := &taskPort{e: e, owner: ownerOf(s), at: callTime(s, call.ID), turn: call.Turn, call: call.ID}
+	p := &taskPort{e: e, owner: ownerOf(s), at: callTime(s, call.ID), turn: call.Turn, call: call.ID, read: s.ReadUntrusted()}
 	env := e.envOf(p, call, sink)
 	if e.cfg.Schedule != nil { // of a model only: a background run has no message that its schedules could be named by
 		env.Plans = p
@@ -42,7 +42,7 @@ func (e *Effects) envOf(p *taskPort, call tool.Call, sink tool.Sink) tool.Env {
 		ports.Payments = nil
 	}
 	return tool.Env{
-		Call: call, Sink: sink, Registry: e.cfg.Tools, Files: files, Tasks: p, Mail: p, Agents: p, Egress: e.cfg.Egress, Ports: ports,
+		Call: call, Sink: sink, Registry: e.cfg.Tools, Files: files, Tasks: p, Mail: p, Agents: p, Egress: e.watch(by), Ports: ports,
 		Locale: orElse(agent.Locale, "en"), Timezone: orElse(agent.Timezone, "UTC"), DryRun: agent.DryRun,
 		Network: agent.Network, Visible: e.names(*agent), Now: time.Now,
 	}
@@ -356,13 +356,20 @@ type hidden struct {
 // veiled does the work of an execution, and keeps secrets out of what it reports and returns (SE4).
 func (e *Effects) veiled(ctx context.Context, t tool.Tool, h hidden, env tool.Env, work func(tool.Env) tool.Result) tool.Result {
 	env.Call.Granted = e.granted(ctx, t, h.recorded, env.Call)
+	trusted := t.Spec().Trusted
 	v := veil.New(env.Known, h.own)
 	if v == nil {
-		return work(env)
+		r := work(env)
+		r.Untrusted = r.Untrusted || !trusted
+		return r
 	}
 	sink := v.Sink(env.Report())
 	defer sink.Close()
 	env.Sink, env.Files = sink, masked(env.Files, v.Mask)
+	if out, ok := env.Egress.(watched); ok {
+		out.mask = v.Mask
+		env.Egress = out
+	}
 	if env.Dialog != nil {
 		env.Dialog = v.Dialog(env.Dialog)
 	}
@@ -371,6 +378,7 @@ func (e *Effects) veiled(ctx context.Context, t tool.Tool, h hidden, env tool.En
 	}
 	r := work(env)
 	r.Reveals = r.Reveals && len(env.Call.Granted) > 0
+	r.Untrusted = r.Untrusted || !trusted
 	return v.Result(r)
 }
 

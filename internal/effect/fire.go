@@ -34,20 +34,23 @@ type ScheduleCall struct {
 	Monitor bool      // a task stands for the schedule
 }
 
+// scheduledByModel owns the schedules that a model made.
+const scheduledByModel = "agent"
+
 var _ tool.Schedules = (*taskPort)(nil)
 
 // CreateSchedule makes a schedule of the port's session. A tool is judged now, too, so that one which is denied is not put off; who
 // is asked about it is asked at each fire (SC26).
 func (p *taskPort) CreateSchedule(ctx context.Context, o tool.ScheduleOrder) (perdure.Schedule, error) {
 	s := o.Schedule
-	s.ID, s.Session, s.Owner = "", p.owner.session, "agent"
+	s.ID, s.Session, s.Owner = "", p.owner.session, scheduledByModel
 	if s.Action.Tool != "" {
 		target, ok := p.e.lookup(p.owner.agent, s.Action.Tool)
 		if !ok {
 			return s, &tool.Denied{Result: tool.Error("Unknown tool: " + s.Action.Tool)}
 		}
 		call := tool.Call{Session: s.Session, Turn: p.turn, ID: p.call, Tool: s.Action.Tool, Args: s.Action.Args, Class: target.Spec().Class}
-		if j := p.e.judge(ctx, p.owner.agent, target, call); j.refusal != nil {
+		if j := p.e.judge(ctx, p.owner.agent, target, call, p.read); j.refusal != nil {
 			return s, &tool.Denied{Result: *j.refusal}
 		}
 	}
@@ -95,7 +98,7 @@ func (e *Effects) PlanScheduled(ctx context.Context, s perdure.Schedule, nominal
 		task.Delivery, task.Wake = perdure.Manual, perdure.WakeNone
 	}
 	run := &Scheduled{Task: task.ID, owner: o}
-	if run.task, err = e.judgeScheduled(ctx, run, task); err == nil && run.refusal == nil {
+	if run.task, err = e.judgeScheduled(ctx, run, task, s.Owner == scheduledByModel); err == nil && run.refusal == nil {
 		err = e.prepareTask(ctx, run.task, 1)
 	}
 	if err != nil {
@@ -104,8 +107,9 @@ func (e *Effects) PlanScheduled(ctx context.Context, s perdure.Schedule, nominal
 	return run, nil
 }
 
-// judgeScheduled fills in what the tool says of itself, and what hooks and policies say of the run.
-func (e *Effects) judgeScheduled(ctx context.Context, run *Scheduled, task perdure.Task) (_ perdure.Task, err error) {
+// judgeScheduled fills in what the tool says of itself, and what hooks and policies say of the run. Whether a model that made
+// the schedule had read what came from outside, nobody knows at a fire: read says that it may have.
+func (e *Effects) judgeScheduled(ctx context.Context, run *Scheduled, task perdure.Task, read bool) (_ perdure.Task, err error) {
 	target, ok := e.lookup(run.owner.agent, task.Tool)
 	if !ok {
 		gone := tool.Error("Unknown tool: " + task.Tool)
@@ -117,7 +121,7 @@ func (e *Effects) judgeScheduled(ctx context.Context, run *Scheduled, task perdu
 	task.Class, task.StallMS, task.Spec.Reattachable = spec.Class, max(spec.Stall, 0).Milliseconds(), spec.Class.Repeatable()
 	j := e.judge(ctx, run.owner.agent, target, tool.Call{
 		Session: task.Session, ID: perdure.CallID(task.Run), Tool: task.Tool, Args: task.Spec.Arguments, Class: spec.Class,
-	})
+	}, read)
 	run.permissions, run.refusal, task.Spec.Arguments = j.permissions, j.refusal, j.args
 	if run.refusal == nil {
 		run.refusal = e.held(ctx, run.owner.agent, target)

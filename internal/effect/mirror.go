@@ -231,7 +231,7 @@ func (e *Effects) askChildAgain(tx store.Tx, r reflection, fault string) error {
 	if _, err := tx.RepairSpawn(r.handle.Key, r.handle.Token); err != nil {
 		return err
 	}
-	events := []perdure.Event{wordOfParent(r.child.ID, "repair", fmt.Sprintf(textRepair, fault))}
+	events := []perdure.Event{wordOfParent(r.child.ID, "repair", fmt.Sprintf(textRepair, fault), false)}
 	stamp(events, tx.Now())
 	return tx.Append(r.child.ID, events)
 }
@@ -378,7 +378,7 @@ func (e *Effects) tellChild(ctx context.Context, id perdure.TaskID, m perdure.Ta
 		if err := tx.AddTaskMessage(m); err != nil {
 			return err
 		}
-		events := []perdure.Event{wordOfParent(task.Links.ChildSession, string(m.ID), m.PlainText())}
+		events := []perdure.Event{wordOfParent(task.Links.ChildSession, string(m.ID), m.PlainText(), true)}
 		stamp(events, tx.Now())
 		return tx.Append(task.Links.ChildSession, events)
 	})

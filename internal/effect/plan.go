@@ -48,7 +48,7 @@ func (e *Effects) planCall(ctx context.Context, s *perdure.Session, call perdure
 		fault.ErrorAs, fault.Refused = perdure.ErrorRejected, true
 		return refusedBy(planned, *fault)
 	}
-	j := e.judge(ctx, s.Agent, t, seen)
+	j := e.judge(ctx, s.Agent, t, seen, s.ReadUntrusted())
 	if j.refusal != nil {
 		return refusedBy(planned, *j.refusal)
 	}

@@ -23,6 +23,7 @@ type taskPort struct {
 	at    time.Time      // the journaled moment of the message that holds the call: the same on every replay (N4, TK1)
 	turn  perdure.TurnID // of the call that asks
 	call  perdure.CallID // the call that asks
+	read  bool           // the model that asked read what came from outside; work in the background cannot tell, and says so
 }
 
 var _ tool.Tasks = (*taskPort)(nil)
@@ -49,7 +50,7 @@ func (p *taskPort) Spawn(ctx context.Context, s tool.Spawn) (tool.Spawned, error
 		task.Delivery, task.Wake = perdure.Manual, perdure.WakeNone
 	}
 	// The target is judged as itself, before anything of it goes to the background (AP2, BG5).
-	j := p.e.judge(ctx, p.owner.agent, target, tool.Call{Session: p.owner.session, Turn: p.turn, ID: p.call, Tool: s.Tool, Args: s.Args, Class: spec.Class})
+	j := p.e.judge(ctx, p.owner.agent, target, tool.Call{Session: p.owner.session, Turn: p.turn, ID: p.call, Tool: s.Tool, Args: s.Args, Class: spec.Class}, p.read)
 	if j.refusal != nil {
 		return tool.Spawned{}, &tool.Denied{Result: *j.refusal}
 	}

@@ -66,6 +66,8 @@ func newSpawn() *spawn {
 		Description: strings.TrimSpace(spawnText),
 		Parameters:  schemaOf[spawnArgs](),
 		Class:       perdure.Idempotent, // the same call is the same run (BG4, TK1)
+		Inside:      true,
+		Trusted:     true,
 		SoftBudget:  tool.Never,
 		NeedsEnv:    true,
 		DryAware:    true,

@@ -41,16 +41,19 @@ func Tools() []tool.Tool {
 		tool.New(tool.Spec{
 			Name: createName, DisplayName: "Create Schedule", Description: strings.TrimSpace(createText),
 			Class:    perdure.Idempotent, // the same call is the same schedule
+			Trusted:  true,
 			NeedsEnv: true, DryAware: true,
 			Hints: tool.Hints{ReadOnly: &no, Idempotent: &yes, CapabilityID: Capability},
 		}, create),
 		tool.New(tool.Spec{
-			Name: listName, DisplayName: "List Schedules", Description: strings.TrimSpace(listText), Class: perdure.Pure, NeedsEnv: true,
+			Name: listName, DisplayName: "List Schedules", Description: strings.TrimSpace(listText), Class: perdure.Pure, NeedsEnv: true, Inside: true,
 			Hints: tool.Hints{ReadOnly: &yes, Idempotent: &yes, CapabilityID: Capability},
 		}, list),
 		tool.New(tool.Spec{
 			Name: cancelName, DisplayName: "Cancel Schedule", Description: strings.TrimSpace(cancelText),
 			Class:    perdure.Idempotent, // the first request counts
+			Inside:   true,
+			Trusted:  true,
 			NeedsEnv: true, DryAware: true,
 			Hints: tool.Hints{ReadOnly: &no, Destructive: &yes, Idempotent: &yes, CapabilityID: Capability},
 		}, cancel),
