@@ -19,6 +19,7 @@ import (
 	"github.com/perdure/perdure/dispatch"
 	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/internal/effect"
+	"github.com/perdure/perdure/internal/meter"
 	"github.com/perdure/perdure/internal/sessionport"
 	"github.com/perdure/perdure/model"
 	"github.com/perdure/perdure/store"
@@ -61,6 +62,7 @@ type Config struct {
 	Secrets Secrets // of the store's own ports
 	Beside  Beside  // likewise: large images, databases
 	Utility Utility // likewise: the small model of tools
+	Money   Money   // what work costs, and whose it is
 
 	MaxExecutions      int           // LG9; 0: 3; -1: no cap
 	NoProgress         int           // TN1; 0: 3; -1: off
@@ -116,6 +118,7 @@ type Engine struct {
 	cfg     Config
 	worker  store.Worker
 	effects *effect.Effects
+	meter   *meter.Meter
 	lanes   *dispatch.Runner
 	lease   lease         // where the store is shared
 	watched sync.Map      // perdure.SessionID to *watchdog: the sessions that are driven
@@ -162,13 +165,14 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 		cfg: cfg, freed: make(chan struct{}, 1), emptied: make(chan struct{}),
 		drivers: map[perdure.SessionID]*driver{}, woken: map[perdure.SessionID]struct{}{},
 	}
+	e.meter = newMeter(cfg.Money)
 	e.worker = store.Worker{ID: effect.NewID[perdure.WorkerID](), Host: hostname(), BootID: bootID(), PID: os.Getpid()}
 	e.lanes = dispatch.NewRunner(context.WithoutCancel(ctx), dispatch.Config{Grace: cfg.Grace, Log: cfg.Log})
 	if cfg.Ports == nil {
 		cfg.Ports = sessionport.New(e.ports(cfg))
 	}
 	e.effects, err = effect.New(effect.Config{
-		Store: cfg.Store, Model: cfg.Model, Tools: cfg.Tools, Runner: e.lanes, Worker: e.worker.ID, Files: cfg.Files, Egress: cfg.Egress, Ports: cfg.Ports,
+		Store: cfg.Store, Model: cfg.Model, Tools: cfg.Tools, Runner: e.lanes, Worker: e.worker.ID, Files: cfg.Files, Egress: cfg.Egress, Ports: cfg.Ports, Meter: e.meter,
 		MaxExecutions: cfg.MaxExecutions, NoProgress: cfg.NoProgress, ModelAttempts: cfg.ModelAttempts,
 		PerSession: cfg.PerSession, PerProcess: cfg.PerProcess, PerSessionDetached: cfg.PerSessionDetached, EvictCap: cfg.EvictCap,
 		QueueLength: cfg.QueueLength, Overflow: cfg.Overflow, DeferAbove: cfg.DeferAbove, SoftBudget: cfg.SoftBudget, StallTimeout: cfg.StallTimeout,
@@ -400,6 +404,7 @@ func (e *Engine) turn(ctx context.Context) error {
 // round is what is done with every beat. Where the store is shared, the beats are their own, and what others left is
 // searched for less often.
 func (e *Engine) round(ctx context.Context) error {
+	e.wakeHalted(ctx)
 	if e.cfg.Shared {
 		_, err := e.effects.StartQueued(ctx)
 		return errors.Join(err, e.effects.ExpireApprovals(ctx))

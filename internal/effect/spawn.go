@@ -51,7 +51,7 @@ func (e *Effects) spawnAs(ctx context.Context, o spawnOrder) (tool.Spawned, erro
 	e.starting.add(task.ID)
 	err = e.work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
 		var err error
-		spawned, claimed, err = e.spawnIn(tx, task, o.permissions)
+		spawned, claimed, err = e.spawnIn(tx, o.owner, task, o.permissions)
 		return err
 	})
 	started := claimed.Token != "" && (err == nil || e.owns(ctx, claimed))
@@ -148,12 +148,15 @@ func (o spawnOrder) named(secret perdure.Secret) perdure.Task {
 }
 
 // spawnIn adds the task where there is a place, or queues it where the policy allows (BG16, BG17).
-func (e *Effects) spawnIn(tx store.Tx, task perdure.Task, permissions []perdure.Permission) (tool.Spawned, perdure.Call, error) {
+func (e *Effects) spawnIn(tx store.Tx, o *owner, task perdure.Task, permissions []perdure.Permission) (tool.Spawned, perdure.Call, error) {
 	if stored, err := tx.Task(task.Session, task.ID); err == nil {
 		if stored.FromCall() {
 			return tool.Spawned{}, perdure.Call{}, errOwnTask
 		}
 		return tool.Spawned{Task: stored}, perdure.Call{}, nil // a replay
+	}
+	if err := e.reserveTask(tx, o, task); err != nil {
+		return tool.Spawned{}, perdure.Call{}, err
 	}
 	if len(permissions) > 0 {
 		spawned, err := e.askFirst(tx, task, permissions)
@@ -322,6 +325,9 @@ func (s *step) claimRouted(c perdure.ClaimCall) error {
 	free, position, err := s.e.place(s.tx, s.d.ID)
 	var full *noPlace
 	if errors.As(err, &full) {
+		if err := s.giveBack(c.Call.ID); err != nil {
+			return err
+		}
 		refused := perdure.Refused(c.Call.ID, perdure.ErrorRejected, full.text)
 		return s.tell(c.Event, perdure.ToolCompleted{CallID: c.Call.ID, Name: c.Call.Name, Status: refused.Status(), Result: refused})
 	}

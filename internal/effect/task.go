@@ -48,6 +48,9 @@ func (e *Effects) updateTask(tx store.Tx, t perdure.Task, u perdure.TaskUpdate, 
 	if err != nil || !change.Ended {
 		return change, err
 	}
+	if err := e.payTask(tx, change.Task); err != nil {
+		return change, err
+	}
 	return change, tx.AddDelivery(store.Delivery{
 		Session: t.Session, Task: t.ID, Attempt: change.Task.Attempt, State: change.Task.State, Settled: tx.Now(),
 	})

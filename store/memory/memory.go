@@ -62,6 +62,7 @@ type state struct {
 	images     tree[store.Image]
 	secrets    tree[store.Secret]
 	directory
+	budgets
 	position int64 // of the row that was added last
 }
 
