@@ -23,15 +23,21 @@ type BudgetNotice struct {
 }
 
 // BudgetWarning says that little of a budget is left (BU3). It stops nothing.
-type BudgetWarning struct{ BudgetNotice }
+type BudgetWarning struct {
+	BudgetNotice
+}
 
 // BudgetPaused says that a budget has a person look before the session goes on: its soft limit is passed, or nobody knows
 // what the next step costs (BU3). The turn is sealed, and nothing more begins until budget.resumed.
-type BudgetPaused struct{ BudgetNotice }
+type BudgetPaused struct {
+	BudgetNotice
+}
 
 // BudgetExhausted says that something was to begin and nothing was left for it (BU3). The turn is sealed, and nothing more
 // begins until budget.resumed.
-type BudgetExhausted struct{ BudgetNotice }
+type BudgetExhausted struct {
+	BudgetNotice
+}
 
 // BudgetResumed lets a session go on that a budget had stopped: there is something left again, or a person says so.
 type BudgetResumed struct {
@@ -40,18 +46,6 @@ type BudgetResumed struct {
 	Waived   bool      `json:"waived,omitempty"` // the soft limit does not stop this session any more
 	Until    time.Time `json:"until,omitzero"`   // of a waiver: when the budget's period ends; zero: for good
 }
-
-// EventType is budget.warning.
-func (BudgetWarning) EventType() EventType { return "budget.warning" }
-
-// EventType is budget.paused.
-func (BudgetPaused) EventType() EventType { return "budget.paused" }
-
-// EventType is budget.exhausted.
-func (BudgetExhausted) EventType() EventType { return "budget.exhausted" }
-
-// EventType is budget.resumed.
-func (BudgetResumed) EventType() EventType { return "budget.resumed" }
 
 // decodeBudget reads the facts of budgets.
 func decodeBudget(t EventType, data []byte) (Fact, error) {

@@ -41,5 +41,8 @@ func WorkOfStep(id perdure.ExecID) string { return "step " + string(id) }
 // IsStep reports whether work is a question to a model.
 func IsStep(work string) bool { return strings.HasPrefix(work, "step ") }
 
+// PartOf reports whether work is done for other work, and is over when that is: what a call asks a model, for one.
+func PartOf(part, work string) bool { return strings.HasPrefix(part, work+" ") }
+
 // WorkOfCall names a call of a tool.
 func WorkOfCall(id perdure.CallID) string { return "call " + string(id) }

@@ -45,6 +45,7 @@ type Ports struct {
 	Messages    Messages
 	Credentials Credentials
 	Utility     Utility
+	Budgets     Budgets
 	Platform    Platform // only the host opens it
 }
 

@@ -211,7 +211,7 @@ func openHome(ctx context.Context, o cli.Opening, st store.Store) (*local.Home, 
 func newTools(o cli.Opening, w *workspaces, fetching []tool.Tool) (*tool.Registry, error) {
 	tools := tool.NewRegistry(slices.Concat(core.Tools(), file.Tools(), fetching, background.Tools(background.Config{}), []tool.Tool{core.LoadTool()})...)
 	tools.LogTo(o.Log)
-	tools.Offer(slices.Concat(subagent.Tools(), session.StorageTools(), session.SQLTools(), []tool.Tool{session.ListResources()})...)
+	tools.Offer(slices.Concat(subagent.Tools(), session.StorageTools(), session.SQLTools(), []tool.Tool{session.ListResources(), session.CheckBudget()})...)
 	return tools, addShell(tools, o, w)
 }
 

@@ -39,9 +39,6 @@ func (e *Engine) Costs(ctx context.Context, q engine.CostQuery) (engine.CostRepo
 	var sessions []store.Session
 	err := e.view(ctx, func(r store.Reader) (err error) {
 		sessions, err = r.Sessions(store.SessionFilter{})
-		if err == nil && q.Session != "" {
-			_, err = r.Session(q.Session)
-		}
 		return err
 	})
 	for _, s := range sessions {

@@ -65,7 +65,7 @@ func (a *API) budgetOperations() {
 		}) (*page[budget.Standing], error) {
 			return a.listBudgets(ctx, engine.BudgetFilter{Scope: in.Scope, Subject: in.Subject})
 		})
-	read(a, operation{id: "get-budgets", path: "/v1/budgets/{scope}/{subject}", summary: "List the budgets of a subject, as they stand now"},
+	read(a, operation{id: "get-budgets", path: "/v1/budgets/{scope}/{subject}", summary: "List the budgets of a subject, as they stand now", errors: []int{http.StatusNotFound}},
 		func(ctx context.Context, in *ofSubject) (*page[budget.Standing], error) {
 			return a.listBudgets(ctx, engine.BudgetFilter{Scope: in.Scope, Subject: in.Subject})
 		})
@@ -108,7 +108,7 @@ func (a *API) budgetOperations() {
 		return &nothing{}, err
 	})
 	read(a, operation{
-		id: "get-costs", path: "/v1/costs", summary: "Add up what was used and what that cost", errors: []int{http.StatusNotFound},
+		id: "get-costs", path: "/v1/costs", summary: "Add up what was used and what that cost",
 	}, func(ctx context.Context, in *struct {
 		Group   string            `query:"group" enum:"session,agent,model,tool,day" doc:"Of what there is a line each; session when it is not said."`
 		Session perdure.SessionID `query:"session" doc:"Only this session and its subagents."`

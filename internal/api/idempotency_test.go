@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/budget"
 	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/internal/api"
 )
@@ -44,6 +45,11 @@ func (r *rig) posts() map[string]ask {
 	slow := r.session()
 	r.say(slow, "slow")
 	r.entered("slow")
+	paused := r.session()
+	want[budget.Standing](r, 200, put("/v1/budgets/session/"+strings.TrimPrefix(paused, "/v1/sessions/"), `{"currency":"model_calls","limit":"0","action":"pause"}`))
+	r.say(paused, "hi")
+	r.seen(paused, "budget.paused")
+	r.rest(paused)
 	client := r.client()
 	r.say(client, "locate")
 	donor := newRig(r.t, nil)
@@ -65,6 +71,7 @@ func (r *rig) posts() map[string]ask {
 		"resolve-call":      post(fmt.Sprintf("%s/calls/%s/resolve", s, call.Key.Call), `{"outcome":"did_not_happen"}`),
 		"resolve-task":      post("/v1/tasks/"+string(r.task(other).ID)+"/resolve", `{"outcome":"did_not_happen"}`),
 		"cancel-task":       post("/v1/tasks/"+string(r.task(holding).ID)+"/cancel", `{"reason":"r"}`),
+		"resume-session":    post(paused+"/resume", `{}`),
 		"fork-session":      post(s+"/fork", `{"effects":"dry_run"}`),
 		"import-session":    importing(donated.body),
 		"call-tool":         post("/v1/tools/echo/call", `{"args":{"text":"a"}}`),

@@ -15,6 +15,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/budget"
 	"github.com/perdure/perdure/engine"
 )
 
@@ -120,8 +121,8 @@ func TestH1Whole(t *testing.T) {
 			t.Errorf("%s %s: id %q, summary %q", method, path, op.ID, op.Summary)
 		}
 		ids[op.ID] = true
-		if (method == "post") != (op.RequestBody != nil) {
-			t.Errorf("%s: a body is for POST", op.ID)
+		if (method == "post" || method == "put") != (op.RequestBody != nil) {
+			t.Errorf("%s: a body is for POST and PUT", op.ID)
 		}
 		for _, status := range []string{"400", "406", "500"} {
 			if _, ok := op.Responses[status].Content["application/problem+json"]; !ok {
@@ -145,7 +146,7 @@ func TestH1Whole(t *testing.T) {
 			}
 		}
 	})
-	if len(ids) != 37 {
+	if len(ids) != 45 {
 		t.Errorf("%d operations", len(ids))
 	}
 }
@@ -193,6 +194,14 @@ func TestH1Examples(t *testing.T) {
 		path = strings.ReplaceAll(path, "/v1/sessions/{id}", session)
 		path = strings.ReplaceAll(path, "/v1/approvals/{id}", "/v1/approvals/"+string(approval))
 		q := ask{method: strings.ToUpper(method), path: path, header: map[string]string{"Accept": "application/json"}}
+		if strings.Contains(path, "{budget}") {
+			set := want[budget.Standing](r, 200, put("/v1/budgets/agent/"+op.ID, `{"currency":"calls","limit":"1"}`))
+			q.path = strings.ReplaceAll(q.path, "{budget}", string(set.ID))
+		}
+		q.path = strings.NewReplacer("{scope}", "agent", "{subject}", "researcher").Replace(q.path)
+		if method == "put" {
+			q.body = string(op.RequestBody.Content["application/json"].Example)
+		}
 		if method == "post" {
 			q.path = posts[op.ID].path
 			asked := question.FindString(posts[op.ID].body) // the one thing that an example cannot know
@@ -230,7 +239,7 @@ func TestH1Examples(t *testing.T) {
 			t.Errorf("%s: %v", op.ID, err)
 		}
 	})
-	if ran != 36 {
+	if ran != 44 {
 		t.Errorf("%d examples ran", ran)
 	}
 }

@@ -257,10 +257,11 @@ func (m *Meter) Settle(tx store.Tx, b Bill) (told []perdure.Fact, err error) {
 	if err != nil {
 		return nil, err
 	}
-	holds, err := tx.BudgetHolds(store.HoldFilter{Session: b.Session, Work: b.Work})
+	holds, err := tx.BudgetHolds(store.HoldFilter{Session: b.Session})
 	if err != nil {
 		return nil, err
 	}
+	holds = slices.DeleteFunc(holds, func(h budget.Hold) bool { return h.Work != b.Work && !budget.PartOf(h.Work, b.Work) })
 	for _, h := range holds { // on what does not apply any more
 		if !slices.ContainsFunc(accounts, func(a budget.Account) bool { return a.ID == h.Budget }) {
 			more, err := tx.Budgets(store.BudgetFilter{ID: h.Budget})
@@ -285,18 +286,23 @@ func (m *Meter) Settle(tx store.Tx, b Bill) (told []perdure.Fact, err error) {
 // settle is Settle on one account.
 func (m *Meter) settle(tx store.Tx, a budget.Account, holds []budget.Hold, b Bill) (*perdure.BudgetWarning, error) {
 	var hold *budget.Hold
+	changed := false
 	for i := range holds {
-		if holds[i].Budget == a.ID {
+		if holds[i].Budget != a.ID {
+			continue
+		}
+		if holds[i].Work == b.Work {
 			hold = &holds[i]
-			a.Reserved = a.Reserved.Less(hold.Amount)
-			if _, err := tx.RemoveHold(*hold); err != nil {
-				return nil, err
-			}
+		}
+		changed = true
+		a.Reserved = a.Reserved.Less(holds[i].Amount)
+		if _, err := tx.RemoveHold(holds[i]); err != nil {
+			return nil, err
 		}
 	}
 	need, some := m.need(b.Uses, a.Currency, tx.Now())
 	if b.Release || !some {
-		if hold == nil {
+		if !changed {
 			return nil, nil
 		}
 		return nil, tx.PutBudget(a)
@@ -397,4 +403,15 @@ func (m *Meter) Report(r store.Reader, w Who, waives func(perdure.BudgetID) bool
 		all = append(all, a.Standing(r.Now(), waives(a.ID)))
 	}
 	return budget.NewReport(all), nil
+}
+
+// WhoIs reads whose work the work of a session is from the first event of its journal: no other says it. NotFound: no such
+// session.
+func WhoIs(r store.Reader, id perdure.SessionID) (Who, error) {
+	first, err := r.Events(id, 0, 1)
+	if err != nil || len(first) == 0 {
+		return Who{}, cmp.Or(err, fmt.Errorf("session %s: %w", id, perdure.NotFound))
+	}
+	told, _ := first[0].Fact.(perdure.SessionCreated)
+	return Who{Session: id, Agent: told.Agent, Lineage: told.Lineage}, nil
 }

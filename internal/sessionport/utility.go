@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/budget"
+	"github.com/perdure/perdure/internal/meter"
 	"github.com/perdure/perdure/model"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
@@ -35,8 +37,9 @@ type Utility struct {
 // utility is the model of one call.
 type utility struct {
 	binding
-	cfg Utility
-	log *slog.Logger
+	cfg   Utility
+	meter *meter.Meter // nil: nobody counts what it costs
+	log   *slog.Logger
 }
 
 var _ tool.Utility = utility{}
@@ -54,6 +57,11 @@ func (p utility) Complete(ctx context.Context, o tool.UtilityOrder) (string, err
 	if err != nil {
 		return "", fmt.Errorf("ask the utility model: %w", err)
 	}
+	work := budget.WorkOfCall(p.call.ID) + " utility " + string(newID[perdure.EventID]())
+	uses := meter.Uses{Model: p.cfg.Name, Usage: perdure.Usage{InputTokens: int64((len(o.System) + len(o.Prompt)) / bytesPerToken), OutputTokens: int64(req.MaxTokens)}}
+	if err := p.reserve(ctx, work, uses); err != nil {
+		return "", fmt.Errorf("ask the utility model: %w", err)
+	}
 	begun := time.Now()
 	answer, failed := p.ask(ctx, req)
 	text := answer.Message.Text()
@@ -68,7 +76,8 @@ func (p utility) Complete(ctx context.Context, o tool.UtilityOrder) (string, err
 		Model: cmp.Or(answer.Model, p.cfg.Name), Usage: answer.Usage, DurationMS: time.Since(begun).Milliseconds(), FinishReason: string(answer.Finish),
 		Error: codeOf(ctx, failed), Tool: cmp.Or(p.call.Tool, "runtime"), // with a name, since only then it may stand outside of a turn
 	}
-	unbilled := p.bill(ctx, bill)
+	uses.Took = time.Since(begun)
+	unbilled := p.bill(ctx, work, uses, bill)
 	switch {
 	case failed == nil && unbilled == nil:
 		return text, nil
@@ -121,10 +130,24 @@ func (p utility) ask(ctx context.Context, req model.Request) (model.Answer, erro
 }
 
 // bill appends what the model used. It outlives the call: what was used was used.
-func (p utility) bill(ctx context.Context, g perdure.Generation) error {
+func (p utility) bill(ctx context.Context, work string, uses meter.Uses, g perdure.Generation) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), utilityBillTime)
 	defer cancel()
-	return p.write(ctx, func(tx store.Tx, _ store.Session) error { return p.tell(tx, g) })
+	return p.write(ctx, func(tx store.Tx, _ store.Session) error {
+		if err := p.tell(tx, g); err != nil {
+			return err
+		}
+		uses.Model = p.priced(g.Model, tx.Now())
+		return p.pay(tx, work, uses, g)
+	})
+}
+
+// priced is the name of the model that answered, as the prices call it.
+func (p utility) priced(reported string, at time.Time) string {
+	if p.meter == nil {
+		return reported
+	}
+	return p.meter.Priced(reported, p.cfg.Name, at)
 }
 
 // codeOf is what a bill says of an error; empty: there was none.
