@@ -111,8 +111,11 @@ func (t Table) With(over Table) Table {
 var dated = regexp.MustCompile(`-(\d{8}|\d{4}-\d{2}-\d{2})$`)
 
 // Model returns what a model costs at a moment in a currency, by its name or, where that is not in the table, by its name
-// without the day of its release. Not ok: it is not known.
+// without the day of its release; a provider before it, as in openai:NAME, does not count. Not ok: it is not known.
 func (t Table) Model(name string, c Currency, at time.Time) (price ModelPrice, ok bool) {
+	if _, after, ok := strings.Cut(name, ":"); ok { // the provider stands before it
+		name = after
+	}
 	for _, known := range []string{name, dated.ReplaceAllString(name, "")} {
 		for _, m := range t.Models {
 			if m.Model == known && m.Currency == c && since(m.From, at) && (!ok || m.From >= price.From) {

@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -166,6 +167,15 @@ func (e *Engine) CheckBudgets(ctx context.Context, id perdure.SessionID) (report
 
 // ResumeSession lets a session go on that a budget had stopped.
 func (e *Engine) ResumeSession(ctx context.Context, id perdure.SessionID, by string) error {
+	if err := e.resume(ctx, id, by, true); err != nil {
+		return fmt.Errorf("resume %s: %w", id, err)
+	}
+	return nil
+}
+
+// resume records that a session goes on, and wakes it. Conflict: no budget stops it, or nothing is left; with waive, what a
+// person may let go on does.
+func (e *Engine) resume(ctx context.Context, id perdure.SessionID, by string, waive bool) error {
 	err := e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
 		if _, err := tx.Session(id); err != nil {
 			return err
@@ -181,11 +191,12 @@ func (e *Engine) ResumeSession(ctx context.Context, id perdure.SessionID, by str
 		if err != nil {
 			return err
 		}
-		resumed := perdure.BudgetResumed{BudgetID: s.Halt.BudgetID, By: by, Waived: !may, Until: s.Halt.ResetsAt}
-		if may {
-			resumed.Until = time.Time{}
-		}
-		if !may && !s.Halt.Soft {
+		resumed := perdure.BudgetResumed{BudgetID: s.Halt.BudgetID, By: by}
+		switch {
+		case may:
+		case waive && s.Halt.Soft:
+			resumed.Waived, resumed.Until = true, s.Halt.ResetsAt
+		default:
 			return fmt.Errorf("%w: %s; set a higher limit", perdure.Conflict, s.Halt.Why)
 		}
 		if err := tx.PutHalt(store.BudgetHalt{Session: id}); err != nil {
@@ -196,14 +207,11 @@ func (e *Engine) ResumeSession(ctx context.Context, id perdure.SessionID, by str
 	if !refused(err) {
 		e.wake(id)
 	}
-	if err != nil {
-		return fmt.Errorf("resume %s: %w", id, err)
-	}
-	return nil
+	return err
 }
 
-// wakeHalted wakes the sessions that a budget had stopped and that may go on by now, some of each budget. Where none is
-// stopped it costs one look. What fails is tried again with the next beat.
+// wakeHalted lets the sessions go on that a budget had stopped and that may by now, some of each budget, whether or not this
+// engine runs. Where none is stopped it costs one look. What fails is tried again with the next beat.
 func (e *Engine) wakeHalted(ctx context.Context) {
 	var ready []perdure.SessionID
 	err := e.view(context.WithoutCancel(ctx), func(r store.Reader) error {
@@ -229,7 +237,9 @@ func (e *Engine) wakeHalted(ctx context.Context) {
 		e.cfg.Log.Warn("what budgets stopped could not be looked at", "error", err)
 	}
 	for _, id := range ready {
-		e.wake(id)
+		if err := e.resume(context.WithoutCancel(ctx), id, "runtime", false); err != nil && !errors.Is(err, perdure.Conflict) {
+			e.cfg.Log.Warn("a session was not let go on", "session", id, "error", err)
+		}
 	}
 }
 

@@ -184,7 +184,7 @@ func TestH1Examples(t *testing.T) {
 		if op.ID == "export-session" {
 			return // no JSON: TestArchive reads it
 		}
-		path = strings.NewReplacer("{call}", string(call), "{name}", "echo").Replace(path)
+		path = strings.NewReplacer("{call}", string(call), "{name}", "echo", "{scope}", "agent", "{subject}", "researcher").Replace(path)
 		if strings.HasPrefix(path, "/v1/tasks") {
 			path = strings.ReplaceAll(path, "{id}", string(task))
 		}
@@ -198,7 +198,6 @@ func TestH1Examples(t *testing.T) {
 			set := want[budget.Standing](r, 200, put("/v1/budgets/agent/"+op.ID, `{"currency":"calls","limit":"1"}`))
 			q.path = strings.ReplaceAll(q.path, "{budget}", string(set.ID))
 		}
-		q.path = strings.NewReplacer("{scope}", "agent", "{subject}", "researcher").Replace(q.path)
 		if method == "put" {
 			q.body = string(op.RequestBody.Content["application/json"].Example)
 		}

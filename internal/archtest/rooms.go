@@ -68,7 +68,7 @@ func inner() []room {
 		{"tool/background", ". tool"},
 		{"tool/subagent", ". tool"},
 		{"tool/schedule", ". tool"},
-		{"tool/session", ". tool"},
+		{"tool/session", ". budget tool"},
 		{"tool/mcptool", ". tool" + leaves},
 		{"tool/approve", ". tool"},
 		{"tool/limit", ". tool"},
