@@ -95,6 +95,9 @@ func (p Period) String() string {
 // IsZero reports whether it is none.
 func (p Period) IsZero() bool { return p.kind == "" }
 
+// Equal reports whether two are the same.
+func (p Period) Equal(other Period) bool { return p == other }
+
 // MarshalText is String.
 func (p Period) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 

@@ -106,6 +106,7 @@ func nouns() []noun {
 		{"value", valueLaws()},
 		{"image", imageLaws()},
 		{"secret", secretLaws()},
+		{"budget", budgetLaws()},
 		{"directory", directoryLaws()},
 		{"dump", dumpLaws()},
 		{"remove", removeLaws()},
