@@ -73,6 +73,7 @@ type Reader interface {
 	PartialReader
 	SpawnReader
 	ResourceReader
+	ScheduleReader
 	ValueReader
 	ImageReader
 	SecretReader
@@ -97,6 +98,7 @@ type Tx interface {
 	SpawnWriter
 	ResourceWriter
 	LeaseWriter
+	ScheduleWriter
 	ValueWriter
 	ImageWriter
 	SecretWriter

@@ -73,7 +73,7 @@ func (e *Effects) resolveApproval(tx store.Tx, a perdure.Approval, r perdure.App
 			return a, fmt.Errorf("%w verdict: the arguments: %w", perdure.Invalid, err)
 		}
 		if t, ok := e.cfg.Tools.Get(a.Tool); ok {
-			r.NewArgs, _ = e.vault.Take(perdure.CallKey{Session: a.Session, Call: a.Call}, t.Spec().Parameters, r.NewArgs)
+			r.NewArgs, _ = e.taken(perdure.CallKey{Session: a.Session, Call: a.Call}, t, r.NewArgs)
 		}
 	}
 	events := []perdure.Event{{Session: a.Session, Actor: r.By, Call: a.Call, Task: a.Task, Fact: r}}

@@ -69,6 +69,7 @@ type Config struct {
 	DeferAbove         int           // TL37; 0: 40; -1: off
 	SoftBudget         time.Duration // of tools that name none; 0: tool.DefaultSoftBudget; -1: they never detach (LN2)
 	ApprovalExpiry     time.Duration // 0: approvals never expire (AP6)
+	ScheduleFailures   int           // failed fires in a row before a schedule is paused; 0: never (SC17)
 	CheckpointBytes    int           // of new text of an answer, before it is stored (TN19); 0: 4 KiB
 	CheckpointTime     time.Duration // since its first new text, likewise; 0: 1 s
 
@@ -100,6 +101,10 @@ type Config struct {
 	Ends func() bool
 	// Sign tells the engine that something happens in a turn: text, progress, output. nil: nobody listens.
 	Sign func(perdure.SessionID)
+
+	// Schedule makes a schedule for a call of a model, with its monitor where it asks for one, in one commit (BG6). The same call
+	// makes it once. nil: there are no schedules.
+	Schedule func(ctx context.Context, s perdure.Schedule, by *ScheduleCall) (perdure.Schedule, error)
 
 	// Shared says that other workers use the store too: their leases say who of them is dead, and this worker's own work
 	// writes nothing once its own lease has passed (LG3). false: every other worker is dead (LG20).
@@ -138,7 +143,16 @@ type Effects struct {
 }
 
 // Forget drops what this process remembers of a session that was removed.
-func (e *Effects) Forget(id perdure.SessionID) { e.folds.Drop(id) }
+func (e *Effects) Forget(id perdure.SessionID) {
+	e.folds.Drop(id)
+	e.vault.DropSession(id)
+}
+
+// LetGo forgets the secret arguments of a session's calls: another process carries them on, without.
+func (e *Effects) LetGo(id perdure.SessionID) { e.vault.DropSession(id) }
+
+// LetAllGo is LetGo for all sessions: this process carries on none.
+func (e *Effects) LetAllGo() { e.vault.DropAll() }
 
 // Wait returns when nothing is written any more by a goroutine of the effects' own.
 func (e *Effects) Wait() { e.group.Wait() }
@@ -253,6 +267,21 @@ func stamp(events []perdure.Event, now time.Time) {
 // settleContext outlives the cancel that ended the work, for the writes that record it.
 func settleContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
+}
+
+// wait waits for d, and reports whether it did.
+func wait(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // guarded runs a piece of somebody else's code that no dispatcher carries: a tool's ticket, a file store, a

@@ -52,7 +52,7 @@ func (e *Effects) planCall(ctx context.Context, s *perdure.Session, call perdure
 		return refusedBy(planned, *j.refusal)
 	}
 	if string(j.args) != string(call.Arguments) {
-		seen.Args, _ = e.vault.Take(perdure.CallKey{Session: s.ID, Call: call.ID}, spec.Parameters, j.args)
+		seen.Args, _ = e.taken(perdure.CallKey{Session: s.ID, Call: call.ID}, t, j.args)
 		planned.Rewritten = seen.Args
 	}
 	planned.Permissions, planned.Expires = j.permissions, e.cfg.ApprovalExpiry

@@ -155,14 +155,17 @@ func (e *Effects) spawnIn(tx store.Tx, o *owner, task perdure.Task, permissions 
 		}
 		return tool.Spawned{Task: stored}, perdure.Call{}, nil // a replay
 	}
-	if err := e.reserveTask(tx, o, task); err != nil {
-		return tool.Spawned{}, perdure.Call{}, err
-	}
 	if len(permissions) > 0 {
+		if err := e.reserveTask(tx, o, task); err != nil {
+			return tool.Spawned{}, perdure.Call{}, err
+		}
 		spawned, err := e.askFirst(tx, task, permissions)
 		return spawned, perdure.Call{}, err
 	}
 	free, position, err := e.place(tx, task.Session)
+	if err == nil {
+		err = e.reserveTask(tx, o, task) // last: who is refused has written nothing
+	}
 	if err != nil {
 		return tool.Spawned{}, perdure.Call{}, err
 	}

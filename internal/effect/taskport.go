@@ -10,6 +10,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/dispatch"
+	"github.com/perdure/perdure/internal/veil"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
 )
@@ -34,6 +35,10 @@ func (p *taskPort) Spawn(ctx context.Context, s tool.Spawn) (tool.Spawned, error
 	}
 	spec := target.Spec()
 	var err error
+	var dropped veil.Vault // whoever orders: what is secret of it is recorded nowhere
+	if s.Args, _ = dropped.Take(perdure.CallKey{}, spec.Parameters, s.Args); veil.Hidden(s.Args) {
+		return tool.Spawned{}, &tool.Denied{Result: veil.Lost()}
+	}
 	task := perdure.Task{
 		Session: p.owner.session, RootSession: p.owner.root(), Kind: perdure.KindBackgroundTool, Turn: p.turn, Call: p.call,
 		Origin: perdure.OriginSpawned, Tool: s.Tool, DisplayName: s.Title, Class: spec.Class, Lane: perdure.Background, StallMS: max(spec.Stall, 0).Milliseconds(),
@@ -48,8 +53,8 @@ func (p *taskPort) Spawn(ctx context.Context, s tool.Spawn) (tool.Spawned, error
 	if j.refusal != nil {
 		return tool.Spawned{}, &tool.Denied{Result: *j.refusal}
 	}
-	task.Spec.Arguments = j.args
-	if task.ArgsHash, err = perdure.Fingerprint(s.Tool, j.args); err != nil {
+	task.Spec.Arguments, _ = dropped.Take(perdure.CallKey{}, spec.Parameters, j.args)
+	if task.ArgsHash, err = perdure.Fingerprint(s.Tool, task.Spec.Arguments); err != nil {
 		return tool.Spawned{}, err
 	}
 	return p.e.spawn(ctx, spawnOrder{owner: p.owner, at: p.at, task: task, permissions: j.permissions})

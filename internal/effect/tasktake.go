@@ -23,7 +23,9 @@ func (e *Effects) TakeOverTasks(ctx context.Context) (int, error) {
 	live := []perdure.TaskState{perdure.TaskRunning, perdure.TaskAwaitingInput}
 	err := e.cfg.Store.View(ctx, func(r store.Reader) (err error) {
 		tasks, err = r.Tasks(store.TaskFilter{States: live, Except: e.cfg.Worker})
-		tasks = slices.DeleteFunc(tasks, func(t perdure.Task) bool { return e.elsewhere(r, t.Worker) })
+		tasks = slices.DeleteFunc(tasks, func(t perdure.Task) bool { // a monitor runs nothing
+			return t.Kind == perdure.KindMonitor || e.elsewhere(r, t.Worker)
+		})
 		return err
 	})
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -32,10 +33,11 @@ const (
 // closeLimit bounds how long a goodbye to the server may take.
 const closeLimit = 5 * time.Second
 
-// connection is one held connection in a transaction. It is used by one goroutine at a time.
+// connection is one held connection in a transaction, which begins with its first statement. It is used by one goroutine at a time.
 type connection struct {
 	*sql.Conn
-	begun transaction
+	begin string      // what begins the transaction; empty: it was sent
+	begun transaction // zero before
 }
 
 var _ sqlstore.DB = (*connection)(nil)
@@ -52,33 +54,65 @@ type transaction struct {
 // now is the database's clock: what it said at the beginning, and how long ago that was.
 func (t transaction) now() time.Time { return t.clock.Add(time.Since(t.at)) }
 
-// connect takes a connection from a pool and begins a transaction on it.
+// connect takes a connection from a pool, for a transaction that begins so.
 func connect(ctx context.Context, db *sql.DB, begin string) (*connection, error) {
 	conn, err := db.Conn(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("connect: %w", err)
 	}
-	c := &connection{Conn: conn}
-	if err := c.start(ctx, begin); err != nil {
-		c.discard()
-		return nil, fmt.Errorf("begin: %w", err)
-	}
-	return c, nil
+	return &connection{Conn: conn, begin: begin}, nil
 }
 
-func (c *connection) start(ctx context.Context, begin string) error {
-	results, err := c.simply(ctx, begin)
+// ExecContext runs a statement in the transaction.
+func (c *connection) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	if err := c.start(ctx); err != nil {
+		return nil, err
+	}
+	return c.Conn.ExecContext(ctx, query, args...)
+}
+
+// QueryContext runs a query in the transaction.
+func (c *connection) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	if err := c.start(ctx); err != nil {
+		return nil, err
+	}
+	return c.Conn.QueryContext(ctx, query, args...)
+}
+
+// start begins the transaction, if it has not begun.
+func (c *connection) start(ctx context.Context) error {
+	if c.begin == "" {
+		return nil
+	}
+	_, err := c.startWith(ctx, "")
+	return err
+}
+
+// startWith begins the transaction and runs a statement in it, in one round trip. It answers the statement's row, or with none that
+// of the beginning.
+func (c *connection) startWith(ctx context.Context, statement string) (answer [][]byte, err error) {
+	begin := c.begin
+	c.begin = ""
+	results, err := c.simply(ctx, begin+"; "+statement)
 	if err != nil {
-		return err
+		return nil, fmt.Errorf("begin: %w", err)
 	}
 	c.begun.at = time.Now()
-	row := results[len(results)-1].Rows[0]
-	us, err := strconv.ParseInt(string(row[0]), 10, 64)
-	if err != nil {
-		return fmt.Errorf("read the database's clock: %w", err)
+	row := results[1].Rows[0]
+	if c.begun.clock, err = clockOf(row[0]); err != nil {
+		return nil, err
 	}
-	c.begun.clock, c.begun.number, c.begun.backend = time.UnixMicro(us), string(row[1]), string(row[2])
-	return nil
+	c.begun.number, c.begun.backend = string(row[1]), string(row[2])
+	return results[len(results)-1].Rows[0], nil
+}
+
+// clockOf reads the database's clock as the server writes it.
+func clockOf(text []byte) (time.Time, error) {
+	us, err := strconv.ParseInt(string(text), 10, 64)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("read the database's clock: %w", err)
+	}
+	return time.UnixMicro(us), nil
 }
 
 // simply runs statements without parameters in one round trip.
@@ -99,6 +133,10 @@ func (c *connection) simply(ctx context.Context, text string) (results []*pgconn
 func (c *connection) undo() {
 	ctx, stop := context.WithTimeout(context.Background(), closeLimit)
 	defer stop()
+	if c.begin != "" { // nothing was begun
+		c.release()
+		return
+	}
 	if _, err := c.simply(ctx, rollback); err != nil {
 		c.discard() // the server ends what was left open on it
 		return
@@ -123,11 +161,15 @@ func (c *connection) discard() {
 	_ = c.Close()
 }
 
-// lock is sqlstore.Dialect.Lock.
+// lock is sqlstore.Dialect.Lock. Where it is the first that a transaction asks for, which the lease of a worker mostly is, it comes
+// with the beginning.
 func lock(ctx context.Context, db sqlstore.DB, name string, shared bool) (at time.Time, err error) {
 	query := lockAlone
 	if shared {
 		query = lockShared
+	}
+	if c := db.(*connection); c.begin != "" {
+		return c.startLocked(ctx, strings.Replace(query, "$1", strconv.FormatInt(lockNumber(name), 10), 1))
 	}
 	rows, err := db.QueryContext(ctx, query, lockNumber(name))
 	if err != nil {
@@ -143,4 +185,17 @@ func lock(ctx context.Context, db sqlstore.DB, name string, shared bool) (at tim
 		at = time.UnixMicro(us)
 	}
 	return at, rows.Err()
+}
+
+// startLocked begins the transaction with a lock. The database's clock is that under the lock, which may have been waited for.
+func (c *connection) startLocked(ctx context.Context, query string) (time.Time, error) {
+	answer, err := c.startWith(ctx, query)
+	if err != nil {
+		return time.Time{}, err
+	}
+	at, err := clockOf(answer[1])
+	if err == nil {
+		c.begun.clock = at
+	}
+	return at, err
 }

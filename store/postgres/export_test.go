@@ -74,6 +74,9 @@ func (s *Store) Begun(ctx context.Context) (number, life string, err error) {
 		return "", "", err
 	}
 	defer conn.release()
+	if err := conn.start(ctx); err != nil {
+		return "", "", err
+	}
 	_, err = conn.simply(ctx, commit)
 	return conn.begun.number, conn.begun.life, err
 }
@@ -85,6 +88,9 @@ func (s *Store) LeaveOpen(ctx context.Context, statement string) error {
 		return err
 	}
 	defer conn.release()
+	if err := conn.start(ctx); err != nil {
+		return err
+	}
 	_, err = conn.simply(ctx, statement)
 	return err
 }

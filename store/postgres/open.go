@@ -136,8 +136,12 @@ func reading() sqlstore.Dialect {
 }
 
 // clock is sqlstore.Dialect.Clock.
-func clock(_ context.Context, db sqlstore.DB) (time.Time, error) {
-	return db.(*connection).begun.now(), nil
+func clock(ctx context.Context, db sqlstore.DB) (time.Time, error) {
+	c := db.(*connection)
+	if err := c.start(ctx); err != nil {
+		return time.Time{}, err
+	}
+	return c.begun.now(), nil
 }
 
 // lockNumber is the number by which the server knows a lock without a row. Two names may share one: then they wait for each

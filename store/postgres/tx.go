@@ -50,6 +50,10 @@ func (s *Store) try(waiting context.Context, t *trying, fn func(store.Tx) error)
 		return err
 	}
 	open = false
+	if conn.begin != "" { // it asked for nothing
+		conn.release()
+		return nil
+	}
 	err = s.commit(waiting, conn)
 	for _, id := range tx.Appended() { // also when nobody knows: to look once too often does no harm
 		s.hub.Notify(id)
