@@ -160,6 +160,15 @@ func (s spec) each(fn func(method, path string, op operation)) {
 	}
 }
 
+// ofBudget puts a budget of its own into a path that names one.
+func (r *rig) ofBudget(path, name string) string {
+	if !strings.Contains(path, "{budget}") {
+		return path
+	}
+	set := want[budget.Standing](r, 200, put("/v1/budgets/agent/"+name, `{"currency":"calls","limit":"1"}`))
+	return strings.ReplaceAll(path, "{budget}", string(set.ID))
+}
+
 // TestH1Examples runs the example of every operation, on a server where its subject exists, and holds the answer
 // against its schema.
 func TestH1Examples(t *testing.T) {
@@ -195,13 +204,9 @@ func TestH1Examples(t *testing.T) {
 			path = r.hourly()
 		}
 		path = strings.ReplaceAll(path, "/v1/schedules/{id}", strings.TrimSuffix(posts["trigger-schedule"].path, "/trigger"))
-		path = strings.ReplaceAll(path, "/v1/sessions/{id}", session)
-		path = strings.ReplaceAll(path, "/v1/approvals/{id}", "/v1/approvals/"+string(approval))
+		path = strings.NewReplacer("/v1/sessions/{id}", session, "/v1/approvals/{id}", "/v1/approvals/"+string(approval)).Replace(path)
 		q := ask{method: strings.ToUpper(method), path: path, header: map[string]string{"Accept": "application/json"}}
-		if strings.Contains(path, "{budget}") {
-			set := want[budget.Standing](r, 200, put("/v1/budgets/agent/"+op.ID, `{"currency":"calls","limit":"1"}`))
-			q.path = strings.ReplaceAll(q.path, "{budget}", string(set.ID))
-		}
+		q.path = r.ofBudget(q.path, op.ID)
 		if method == "put" {
 			q.body = string(op.RequestBody.Content["application/json"].Example)
 		}
