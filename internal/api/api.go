@@ -140,6 +140,7 @@ func (a *API) operations() {
 	a.eventOperations()
 	a.callOperations()
 	a.approvalOperations()
+	a.budgetOperations()
 	a.taskOperations()
 	a.deliveryOperations()
 	a.scheduleOperations()

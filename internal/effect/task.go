@@ -48,8 +48,11 @@ func (e *Effects) updateTask(tx store.Tx, t perdure.Task, u perdure.TaskUpdate, 
 	if err != nil || !change.Ended {
 		return change, err
 	}
-	if change.Task.Kind == perdure.KindMonitor { // its runs come home
+	if change.Task.Kind == perdure.KindMonitor { // its runs come home, and are paid
 		return change, nil
+	}
+	if err := e.payTask(tx, change.Task); err != nil {
+		return change, err
 	}
 	if err := e.noteRun(tx, change.Task); err != nil {
 		return change, err
