@@ -73,6 +73,7 @@ type Reader interface {
 	PartialReader
 	SpawnReader
 	ResourceReader
+	ScheduleReader
 	ValueReader
 	ImageReader
 	SecretReader
@@ -96,6 +97,7 @@ type Tx interface {
 	SpawnWriter
 	ResourceWriter
 	LeaseWriter
+	ScheduleWriter
 	ValueWriter
 	ImageWriter
 	SecretWriter

@@ -19,6 +19,7 @@ type Env struct {
 	Mail     Mail
 	Dialog   Dialog
 	Agents   Agents
+	Plans    Schedules
 	Egress   Egress
 	Ports
 

@@ -16,6 +16,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"syscall"
+	_ "time/tzdata" // schedules have zones, also where the machine has no data of them
 
 	"github.com/lmittmann/tint"
 

@@ -23,6 +23,7 @@ import (
 	"github.com/perdure/perdure/tool/background"
 	"github.com/perdure/perdure/tool/core"
 	"github.com/perdure/perdure/tool/file"
+	"github.com/perdure/perdure/tool/schedule"
 	"github.com/perdure/perdure/tool/session"
 	"github.com/perdure/perdure/tool/subagent"
 	"github.com/perdure/perdure/tool/web"
@@ -211,7 +212,7 @@ func openHome(ctx context.Context, o cli.Opening, st store.Store) (*local.Home, 
 func newTools(o cli.Opening, w *workspaces, fetching []tool.Tool) (*tool.Registry, error) {
 	tools := tool.NewRegistry(slices.Concat(core.Tools(), file.Tools(), fetching, background.Tools(background.Config{}), []tool.Tool{core.LoadTool()})...)
 	tools.LogTo(o.Log)
-	tools.Offer(slices.Concat(subagent.Tools(), session.StorageTools(), session.SQLTools(), []tool.Tool{session.ListResources()})...)
+	tools.Offer(slices.Concat(subagent.Tools(), schedule.Tools(), session.StorageTools(), session.SQLTools(), []tool.Tool{session.ListResources()})...)
 	return tools, addShell(tools, o, w)
 }
 

@@ -104,6 +104,7 @@ func atRest(d store.SessionDump) (bool, error) {
 	}
 	works := slices.ContainsFunc(d.Calls, func(c perdure.Call) bool { return c.State == perdure.CallRunning }) ||
 		slices.ContainsFunc(d.Tasks, func(t perdure.Task) bool { return t.State.Live() }) ||
+		slices.ContainsFunc(d.Schedules, func(s perdure.Schedule) bool { return s.Enabled }) || // both copies would fire
 		slices.ContainsFunc(d.Spawns, func(s store.Spawn) bool { return s.State.Live() })
 	return !works && d.Session.Worker == "" && session.AtRest(), nil
 }
@@ -213,6 +214,7 @@ func (e *Engine) Import(ctx context.Context, r io.Reader, how engine.Import) (en
 		for _, d := range dumps {
 			e.wake(d.Session.ID)
 		}
+		e.planChanged()
 		e.placeFreed() // queued tasks; those that ran are taken over with the next beat
 	}
 	return e.Session(ctx, head.Session)

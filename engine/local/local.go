@@ -93,9 +93,10 @@ type Config struct {
 	Hooks  []tool.Hook                    // look at calls before and after (TL35)
 	Guards []Guard                        // look at answers while they come, and end those that must not be shown (TN9)
 
-	Retention  time.Duration // how long a task is kept that has ended and came home (TK16); 0: 30 days; -1: for ever
-	PruneBatch int           // tasks that are forgotten in one commit; 0: 100
-	Cleanup                  // of leased resources
+	Retention   time.Duration // how long a task is kept that has ended and came home (TK16); 0: 30 days; -1: for ever
+	PruneBatch  int           // tasks that are forgotten in one commit; 0: 100
+	Cleanup                   // of leased resources
+	Timekeeping               // of schedules
 	// Forget removes what the host keeps of a session outside the store, once that was deleted: again after an error, and
 	// again after a crash, so that what is gone already is no error. nil: it keeps nothing.
 	Forget func(context.Context, perdure.SessionID) error
@@ -126,6 +127,7 @@ type Engine struct {
 	pruning   atomic.Bool // a pass of retention is under way
 	sealed    string      // only touched in Run: the key under which the last pass sealed what there is
 	pruneSoon atomic.Bool // the last pass of retention left something to another, who may have died with it
+	time      timekeeper  // of schedules
 
 	mu      sync.Mutex
 	running bool                           // guarded by mu
@@ -161,6 +163,7 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	e := &Engine{
 		cfg: cfg, freed: make(chan struct{}, 1), emptied: make(chan struct{}),
 		drivers: map[perdure.SessionID]*driver{}, woken: map[perdure.SessionID]struct{}{}, lease: lease{more: make(chan struct{}, 1)},
+		time: timekeeper{planned: make(chan struct{}, 1), late: map[perdure.ScheduleID]perdure.Fire{}},
 	}
 	e.worker = store.Worker{ID: effect.NewID[perdure.WorkerID](), Host: hostname(), BootID: bootID(), PID: os.Getpid()}
 	e.lanes = dispatch.NewRunner(context.WithoutCancel(ctx), dispatch.Config{Grace: cfg.Grace, Log: cfg.Log})
@@ -173,9 +176,9 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 		PerSession: cfg.PerSession, PerProcess: cfg.PerProcess, PerSessionDetached: cfg.PerSessionDetached, EvictCap: cfg.EvictCap,
 		QueueLength: cfg.QueueLength, Overflow: cfg.Overflow, DeferAbove: cfg.DeferAbove, SoftBudget: cfg.SoftBudget, StallTimeout: cfg.StallTimeout,
 		Agents: cfg.Agents, SubagentDepth: cfg.SubagentDepth, SubagentsLive: cfg.SubagentsLive, SubagentsTotal: cfg.SubagentsTotal,
-		ApprovalExpiry: cfg.ApprovalExpiry, Route: cfg.Route, Permit: cfg.Permit, Hooks: cfg.Hooks, HookTime: cfg.Grace,
+		ApprovalExpiry: cfg.ApprovalExpiry, ScheduleFailures: cfg.Schedules.MaxFailures, Route: cfg.Route, Permit: cfg.Permit, Hooks: cfg.Hooks, HookTime: cfg.Grace,
 		CheckpointBytes: cfg.CheckpointBytes, CheckpointTime: cfg.CheckpointTime, Guards: cfg.Guards,
-		Log: cfg.Log, Wake: e.wake, Freed: e.placeFreed, Sign: e.sign, Works: e.works, Ends: e.ends, Shared: cfg.Shared, Holds: e.holds,
+		Log: cfg.Log, Wake: e.wake, Freed: e.placeFreed, Sign: e.sign, Works: e.works, Ends: e.ends, Shared: cfg.Shared, Holds: e.holds, Schedule: e.createSchedule,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open engine: %w", err)
@@ -208,7 +211,7 @@ func withDefaults(cfg Config) Config {
 	if cfg.PruneBatch <= 0 {
 		cfg.PruneBatch = defaultPruneBatch
 	}
-	cfg.Cleanup = cfg.Cleanup.withDefaults()
+	cfg.Cleanup, cfg.Timekeeping = cfg.Cleanup.withDefaults(), cfg.Timekeeping.withDefaults()
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
@@ -230,6 +233,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	e.startCleaning(work)
 	err = e.recover(work)
 	if err == nil {
+		e.startTime(work)
 		err = e.turn(work)
 	}
 	if cause := context.Cause(work); store.Broken(cause) || errors.Is(cause, perdure.Lost) { // what ended the work, and not its echo

@@ -94,9 +94,9 @@ func inner() []room {
 // outer is the ways in, and what is for tests.
 func outer() []room {
 	return []room{
-		{"internal/api", ". engine"},
+		{"internal/api", ". engine internal/cron"},
 		{"internal/mcpserver", ". engine"},
-		{"internal/cli", ". engine internal/config internal/redact internal/cli/admin internal/cli/demo internal/cli/form internal/cli/storm"},
+		{"internal/cli", ". engine internal/cron internal/config internal/redact internal/cli/admin internal/cli/demo internal/cli/form internal/cli/storm"},
 		{"internal/cli/admin", ". internal/backup"},
 		{"internal/backup", ". store store/sqlite internal/chaos"},
 		{"internal/cli/demo", ". engine internal/chaos"},
@@ -106,7 +106,7 @@ func outer() []room {
 		{"internal/chaos", ". engine"},
 		{"internal/config", ". engine"},
 		{"internal/sim", ". engine engine/local dispatch model store store/faulty store/memory tool tool/background tool/subagent internal/chaos"},
-		{"internal/enginerig", ". engine engine/enginetest engine/local dispatch model store tool tool/background tool/subagent"}, // for tests
+		{"internal/enginerig", ". engine engine/enginetest engine/local dispatch model store tool tool/background tool/schedule tool/subagent"}, // for tests
 		{"internal/linear", ""},   // tests only
 		{"internal/disktest", ""}, // for tests
 		{"internal/pgserver", ""},

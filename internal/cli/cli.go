@@ -82,6 +82,8 @@ type commandLine struct {
 	Approval approvalCommand `cmd:"" help:"Questions whether calls may run: list, show, approve, deny."`
 	Approve  approvalApprove `cmd:"" help:"Let a call run that waits for a yes; the same as approval approve."`
 
+	Schedule scheduleCommand `cmd:"" help:"Work at moments to come: create, list, show, next, explain, trigger, pause, resume, backfill, delete."`
+
 	Tool    toolCommand    `cmd:"" help:"The tools: list, show, call."`
 	Admin   admin.Commands `cmd:"" help:"Look after a data directory: backup, restore, verify, gc, rotate-key."`
 	Serve   serveCommand   `cmd:"" help:"Serve a data directory over HTTP, until it is stopped."`

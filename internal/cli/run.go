@@ -28,7 +28,7 @@ type runCommand struct {
 	BaseURL      string        `name:"base-url" help:"The server that is asked instead of the provider's own: any that speaks the same protocol, also on this machine." placeholder:"URL"`
 	Workspace    string        `help:"The folder that holds the session's files, and where commands run. Without it the data directory keeps the files." placeholder:"DIR" type:"path"`
 	AllowShell   bool          `help:"Let the agent run commands with bash, in the workspace; without one, in the current folder."`
-	Capability   []string      `help:"Give a new session tools that none has by default: session_storage, session_sql, session_resources, subagents. Can be given several times." placeholder:"NAME"`
+	Capability   []string      `help:"Give a new session tools that none has by default: session_storage, session_sql, session_resources, session_schedule, subagents. Can be given several times." placeholder:"NAME"`
 	Ask          []string      `help:"Ask a person before each call of this tool, as long as this run lasts: perdure approve answers. Can be given several times." placeholder:"TOOL"`
 	Deny         []string      `help:"Let no call of this tool run, as long as this run lasts. Can be given several times." placeholder:"TOOL"`
 	SoftBudget   time.Duration `name:"soft-budget" help:"In a new session, how long a call may keep its turn waiting before it goes on in the background, for instance 30s; a negative one means for ever. Default: 10m." placeholder:"DURATION"`

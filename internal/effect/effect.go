@@ -67,6 +67,7 @@ type Config struct {
 	DeferAbove         int           // TL37; 0: 40; -1: off
 	SoftBudget         time.Duration // of tools that name none; 0: tool.DefaultSoftBudget; -1: they never detach (LN2)
 	ApprovalExpiry     time.Duration // 0: approvals never expire (AP6)
+	ScheduleFailures   int           // failed fires in a row before a schedule is paused; 0: never (SC17)
 	CheckpointBytes    int           // of new text of an answer, before it is stored (TN19); 0: 4 KiB
 	CheckpointTime     time.Duration // since its first new text, likewise; 0: 1 s
 
@@ -95,6 +96,10 @@ type Config struct {
 	Ends func() bool
 	// Sign tells the engine that something happens in a turn: text, progress, output. nil: nobody listens.
 	Sign func(perdure.SessionID)
+
+	// Schedule makes a schedule for a call of a model, with its monitor where it asks for one, in one commit (BG6). The same call
+	// makes it once. nil: there are no schedules.
+	Schedule func(ctx context.Context, s perdure.Schedule, by *ScheduleCall) (perdure.Schedule, error)
 
 	// Shared says that other workers use the store too: their leases say who of them is dead, and this worker's own work
 	// writes nothing once its own lease has passed (LG3). false: every other worker is dead (LG20).

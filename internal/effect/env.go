@@ -20,7 +20,12 @@ import (
 
 // env is what a foreground call of a session may reach. Every port takes the session from here (EN3).
 func (e *Effects) env(s *perdure.Session, call tool.Call, sink tool.Sink) tool.Env {
-	return e.envOf(&taskPort{e: e, owner: ownerOf(s), at: callTime(s, call.ID), turn: call.Turn, call: call.ID}, call, sink)
+	p := &taskPort{e: e, owner: ownerOf(s), at: callTime(s, call.ID), turn: call.Turn, call: call.ID}
+	env := e.envOf(p, call, sink)
+	if e.cfg.Schedule != nil { // of a model only: a background run has no message that its schedules could be named by
+		env.Plans = p
+	}
+	return env
 }
 
 // envOf is what work may reach whose tasks are those of a port.

@@ -123,7 +123,7 @@ func (e *Effects) startIn(tx store.Tx, next perdure.Task) (c claimedTask, err er
 	}
 	if e.cfg.Shared && e.cfg.PerSession > 0 {
 		running, err := tx.CountTasks(perdure.TaskRunning, task.Session)
-		if err != nil || len(running) > 0 && running[0].N-running[0].Detached >= e.cfg.PerSession {
+		if err != nil || len(running) > 0 && running[0].N-running[0].Detached-running[0].Monitors >= e.cfg.PerSession {
 			return c, err
 		}
 	}

@@ -29,7 +29,7 @@ func (e *Effects) TakeOverTasks(ctx context.Context) (int, error) {
 			if _, asked := lives[t.Worker]; !asked {
 				lives[t.Worker] = e.elsewhere(r, t.Worker)
 			}
-			return lives[t.Worker]
+			return lives[t.Worker] || t.Kind == perdure.KindMonitor // which runs nothing
 		})
 		return err
 	})

@@ -99,6 +99,19 @@ func (x *tx) AddDelivery(d store.Delivery) (err error) {
 	return err
 }
 
+// AddFire is AddFire of store.Tx, as the plan lets it be.
+func (x *tx) AddFire(f perdure.Fire) (err error) {
+	fault, err := x.life.before("AddFire")
+	if err != nil {
+		return err
+	}
+	err = x.inner.AddFire(f)
+	if failed := x.life.after(fault); failed != nil {
+		return failed
+	}
+	return err
+}
+
 // AddTaskMessage is AddTaskMessage of store.Tx, as the plan lets it be.
 func (x *tx) AddTaskMessage(m perdure.TaskMessage) (err error) {
 	fault, err := x.life.before("AddTaskMessage")
@@ -266,6 +279,19 @@ func (x *tx) Calls(filter store.CallFilter) (r0 []perdure.Call, err error) {
 		return r0, failed
 	}
 	return a0, err
+}
+
+// ChangeFire is ChangeFire of store.Tx, as the plan lets it be.
+func (x *tx) ChangeFire(f perdure.Fire) (err error) {
+	fault, err := x.life.before("ChangeFire")
+	if err != nil {
+		return err
+	}
+	err = x.inner.ChangeFire(f)
+	if failed := x.life.after(fault); failed != nil {
+		return failed
+	}
+	return err
 }
 
 // Claim is Claim of store.Tx, as the plan lets it be.
@@ -463,6 +489,19 @@ func (x *tx) DueLeases(due store.LeaseDue) (r0 []perdure.Lease, err error) {
 	return a0, err
 }
 
+// DueSchedules is DueSchedules of store.Tx, as the plan lets it be.
+func (x *tx) DueSchedules(after time.Time, by time.Time, limit int) (r0 []perdure.Schedule, err error) {
+	fault, err := x.life.before("DueSchedules")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.DueSchedules(after, by, limit)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
 // Dump is Dump of store.Tx, as the plan lets it be.
 func (x *tx) Dump(id perdure.SessionID) (r0 store.SessionDump, err error) {
 	fault, err := x.life.before("Dump")
@@ -561,6 +600,32 @@ func (x *tx) Files(session perdure.SessionID, dir string, deep bool) (r0 []store
 		return r0, err
 	}
 	a0, err := x.inner.Files(session, dir, deep)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// Fire is Fire of store.Tx, as the plan lets it be.
+func (x *tx) Fire(id perdure.ScheduleID, nominal time.Time) (r0 perdure.Fire, err error) {
+	fault, err := x.life.before("Fire")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Fire(id, nominal)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// Fires is Fires of store.Tx, as the plan lets it be.
+func (x *tx) Fires(id perdure.ScheduleID, limit int) (r0 []perdure.Fire, err error) {
+	fault, err := x.life.before("Fires")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Fires(id, limit)
 	if failed := x.life.after(fault); failed != nil {
 		return r0, failed
 	}
@@ -950,6 +1015,19 @@ func (x *tx) PutResource(r store.Resource) (r0 perdure.Resource, err error) {
 	return a0, err
 }
 
+// PutSchedule is PutSchedule of store.Tx, as the plan lets it be.
+func (x *tx) PutSchedule(s perdure.Schedule, caps store.ScheduleCaps) (err error) {
+	fault, err := x.life.before("PutSchedule")
+	if err != nil {
+		return err
+	}
+	err = x.inner.PutSchedule(s, caps)
+	if failed := x.life.after(fault); failed != nil {
+		return failed
+	}
+	return err
+}
+
 // PutSecret is PutSecret of store.Tx, as the plan lets it be.
 func (x *tx) PutSecret(s store.Secret) (err error) {
 	fault, err := x.life.before("PutSecret")
@@ -1113,6 +1191,19 @@ func (x *tx) RemoveResource(session perdure.SessionID, id string) (r0 bool, err 
 		return r0, err
 	}
 	a0, err := x.inner.RemoveResource(session, id)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// RemoveSchedule is RemoveSchedule of store.Tx, as the plan lets it be.
+func (x *tx) RemoveSchedule(id perdure.ScheduleID) (r0 bool, err error) {
+	fault, err := x.life.before("RemoveSchedule")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.RemoveSchedule(id)
 	if failed := x.life.after(fault); failed != nil {
 		return r0, failed
 	}
@@ -1286,6 +1377,32 @@ func (x *tx) SaveSession(id perdure.SessionID, title string, status perdure.Sess
 		return failed
 	}
 	return err
+}
+
+// Schedule is Schedule of store.Tx, as the plan lets it be.
+func (x *tx) Schedule(id perdure.ScheduleID) (r0 perdure.Schedule, err error) {
+	fault, err := x.life.before("Schedule")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Schedule(id)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// Schedules is Schedules of store.Tx, as the plan lets it be.
+func (x *tx) Schedules(filter store.ScheduleFilter) (r0 []perdure.Schedule, err error) {
+	fault, err := x.life.before("Schedules")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Schedules(filter)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
 }
 
 // Secret is Secret of store.Tx, as the plan lets it be.
@@ -1756,6 +1873,19 @@ func (x *reader) DueLeases(due store.LeaseDue) (r0 []perdure.Lease, err error) {
 	return a0, err
 }
 
+// DueSchedules is DueSchedules of store.Reader, as the plan lets it be.
+func (x *reader) DueSchedules(after time.Time, by time.Time, limit int) (r0 []perdure.Schedule, err error) {
+	fault, err := x.life.before("DueSchedules")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.DueSchedules(after, by, limit)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
 // Dump is Dump of store.Reader, as the plan lets it be.
 func (x *reader) Dump(id perdure.SessionID) (r0 store.SessionDump, err error) {
 	fault, err := x.life.before("Dump")
@@ -1815,6 +1945,32 @@ func (x *reader) Files(session perdure.SessionID, dir string, deep bool) (r0 []s
 		return r0, err
 	}
 	a0, err := x.inner.Files(session, dir, deep)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// Fire is Fire of store.Reader, as the plan lets it be.
+func (x *reader) Fire(id perdure.ScheduleID, nominal time.Time) (r0 perdure.Fire, err error) {
+	fault, err := x.life.before("Fire")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Fire(id, nominal)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// Fires is Fires of store.Reader, as the plan lets it be.
+func (x *reader) Fires(id perdure.ScheduleID, limit int) (r0 []perdure.Fire, err error) {
+	fault, err := x.life.before("Fires")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Fires(id, limit)
 	if failed := x.life.after(fault); failed != nil {
 		return r0, failed
 	}
@@ -2055,6 +2211,32 @@ func (x *reader) Resources(filter store.ResourceFilter) (r0 []store.Resource, er
 		return r0, err
 	}
 	a0, err := x.inner.Resources(filter)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// Schedule is Schedule of store.Reader, as the plan lets it be.
+func (x *reader) Schedule(id perdure.ScheduleID) (r0 perdure.Schedule, err error) {
+	fault, err := x.life.before("Schedule")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Schedule(id)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// Schedules is Schedules of store.Reader, as the plan lets it be.
+func (x *reader) Schedules(filter store.ScheduleFilter) (r0 []perdure.Schedule, err error) {
+	fault, err := x.life.before("Schedules")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Schedules(filter)
 	if failed := x.life.after(fault); failed != nil {
 		return r0, failed
 	}

@@ -33,6 +33,9 @@ type everything struct {
 	NextSecret int64
 	Resources  []store.Resource
 	Leases     []perdure.Lease
+	Schedules  []perdure.Schedule
+	Due        []perdure.Schedule
+	Fires      []perdure.Fire
 }
 
 // things are what touch writes of each noun: some that are there, which it changes, and new ones.
@@ -55,6 +58,8 @@ type things struct {
 	dropped, pruned       perdure.Lease // to be released; released and to be pruned
 	dirty                 perdure.Lease // being cleaned up
 	due                   string        // provider of a lease that is due
+	planned, unplanned    perdure.Schedule
+	freshPlan             perdure.Schedule
 	events, moreOfTheOld  []perdure.Event
 	kept, freshKept       shelf // of the directory
 	picture, freshPicture store.Image
@@ -94,6 +99,7 @@ func (s *subject) prepare() things {
 	w.events, w.moreOfTheOld = s.events(2), s.events(2)
 	w.entry, w.freshEntry, w.gone = s.register(s.newResource(w.session)), s.newResource(w.session), s.register(s.newResource(w.session))
 	s.prepareLeases(&w)
+	s.prepareSchedules(&w)
 	w.open, w.freshQuestion = s.ask(s.newApproval(w.session)), s.newApproval(w.session)
 	pruned := s.begun()
 	s.later(pruned.At)
@@ -197,6 +203,7 @@ func (w things) touch(tx store.Tx) error {
 		func() error { return tx.DropPartial(w.session, w.jotted) },
 		func() error { return w.touchValues(tx) },
 		func() error { return w.touchResources(tx) },
+		func() error { return w.touchSchedules(tx) },
 		func() error {
 			return tx.PutPartial(store.Partial{Session: w.session, Message: w.fresher, Text: "new"})
 		},
@@ -261,6 +268,7 @@ func (w things) look(r store.Reader) (found everything, err error) {
 		func() error { found.Secrets, err = r.Secrets(store.SecretFilter{}); return err },
 		func() error { found.NextSecret, err = r.NextSecret(w.session, "old gone"); return err },
 		func() error { return w.lookBeside(r, &found) },
+		func() error { return w.lookAtSchedules(r, &found) },
 		func() error {
 			snapshot, err := r.Snapshot(w.session)
 			found.Snapshots = append(found.Snapshots, snapshot)

@@ -110,6 +110,7 @@ func everyFact() []perdure.Fact {
 	return []perdure.Fact{
 		filled[perdure.SessionCreated](), filled[perdure.SessionUpdated](), filled[perdure.SessionActivated](),
 		filled[perdure.SessionIdled](), filled[perdure.SessionStopped](), filled[perdure.MessageReceived](), filled[perdure.TurnStarted](),
+		filled[perdure.ScheduleCreated](), filled[perdure.ScheduleFired](), filled[perdure.ScheduleSkipped](), filled[perdure.SchedulePaused](), filled[perdure.ScheduleCanceled](),
 		filled[perdure.InterruptRequested](), filled[perdure.TurnCompleted](), filled[perdure.TurnFailed](),
 		filled[perdure.TurnCanceled](), filled[perdure.TurnSealed](), filled[perdure.ReasonStarted](),
 		filled[perdure.ReasonCompleted](), filled[perdure.ReasonRecovered](), filled[perdure.OutputStarted](),

@@ -103,6 +103,7 @@ func nouns() []noun {
 		{"resource", resourceLaws()},
 		{"lease", leaseLaws()},
 		{"cleanup", cleanupLaws()},
+		{"schedule", scheduleLaws()},
 		{"value", valueLaws()},
 		{"image", imageLaws()},
 		{"secret", secretLaws()},
