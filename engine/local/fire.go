@@ -250,24 +250,9 @@ func (e *Engine) stepOf(r store.Reader, s perdure.Schedule) (dueFire, error) {
 	}
 	busy, _, err := former(r, s)
 	if err == nil {
-		d.step, err = withheld(r, s, s.Step(timing, r.Now(), busy, e.cfg.Schedules))
+		d.step, err = e.withheld(r, s, s.Step(timing, r.Now(), busy, e.cfg.Schedules))
 	}
 	return d, err
-}
-
-// withheld is a step, or the skip that it is in a session which is paused (SC21).
-func withheld(r store.Reader, s perdure.Schedule, step perdure.ScheduleStep) (perdure.ScheduleStep, error) {
-	if step.Outcome != perdure.Fired {
-		return step, nil
-	}
-	row, err := r.Session(s.Session)
-	if errors.Is(err, perdure.NotFound) { // it is being deleted
-		return step, nil
-	}
-	if err == nil && row.Status == perdure.SessionPaused {
-		step = s.Withheld(step, "its session is paused: it may not spend anything until it is resumed")
-	}
-	return step, err
 }
 
 // toReplace returns the task of the former fire that is to make room, unless it was told to.
@@ -418,6 +403,13 @@ func (e *Engine) fireIn(tx store.Tx, s perdure.Schedule, step perdure.ScheduleSt
 		if fire, err = e.enact(tx, next, fire, run); err != nil {
 			return fire, err
 		}
+		if fire.Outcome == perdure.SkippedBudget {
+			step.Schedule = next
+			next = s.Withheld(step, fire.Reason).Schedule
+			if err := tx.PutSchedule(next, store.ScheduleCaps{}); err != nil {
+				return fire, err
+			}
+		}
 	}
 	fact := perdure.Fact(perdure.ScheduleSkipped{Fire: fire})
 	if fire.Outcome == perdure.Fired {
@@ -447,11 +439,15 @@ func (e *Engine) countFormer(tx store.Tx, s, next perdure.Schedule) (perdure.Sch
 	return e.effects.CountFailure(tx, next, failed, !failed)
 }
 
-// enact adds the task or the message of a fire. What finds no place has failed to start.
+// enact adds the task or the message of a fire. What finds no place has failed to start; what a budget refuses is skipped (SC21).
 func (e *Engine) enact(tx store.Tx, s perdure.Schedule, fire perdure.Fire, run *effect.Scheduled) (perdure.Fire, error) {
 	if run != nil {
 		fire.Task = run.Task
 		err := e.effects.StartScheduled(tx, run)
+		if why, refused := effect.Unpaid(err); refused {
+			fire.Task, fire.Outcome, fire.Reason = "", perdure.SkippedBudget, why
+			return fire, nil
+		}
 		if !errors.Is(err, perdure.Limit) {
 			return fire, err
 		}
