@@ -312,18 +312,40 @@ func atWork(r store.Reader, f perdure.Fire) (busy, failed bool, err error) {
 	return false, false, nil
 }
 
-// forgetEnded forgets the late fires that are not at work any more.
+// forgetEnded forgets the late fires that are not at work any more, and those that only wait for somebody: they would keep all
+// others waiting with them.
 func (e *Engine) forgetEnded(r store.Reader) error {
 	for id, f := range e.time.late {
 		busy, _, err := atWork(r, f)
 		if err != nil && !errors.Is(err, perdure.NotFound) {
 			return err
 		}
+		if busy {
+			waits, err := forSomebody(r, f)
+			if err != nil {
+				return err
+			}
+			busy = !waits
+		}
 		if !busy {
 			delete(e.time.late, id)
 		}
 	}
 	return nil
+}
+
+// forSomebody reports whether a fire that is at work waits for a person: for an answer, or for its session to be resumed.
+func forSomebody(r store.Reader, f perdure.Fire) (bool, error) {
+	if f.Task != "" {
+		t, err := r.Task("", f.Task)
+		return err == nil && t.Waits(), err
+	}
+	row, err := r.Session(f.Session)
+	if err != nil || row.Status == perdure.SessionPaused {
+		return err == nil, err
+	}
+	open, err := r.Approvals(store.ApprovalFilter{Session: f.Session, State: perdure.ApprovalOpen, Limit: 1})
+	return len(open) > 0, err
 }
 
 // fireAll fires schedules, several at once, so that their commits share a sync.
@@ -364,6 +386,9 @@ func (e *Engine) fire(ctx context.Context, s perdure.Schedule, want perdure.Sche
 	}
 	err = e.cfg.Store.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
 		fire = perdure.Fire{}
+		if run != nil {
+			run.Forget() // an earlier run of this transaction was undone
+		}
 		now, err := effect.HeldSchedule(tx, "", s.ID)
 		if errors.Is(err, perdure.NotFound) {
 			return nil
@@ -418,6 +443,13 @@ func (e *Engine) fireIn(tx store.Tx, s perdure.Schedule, step perdure.ScheduleSt
 		if fire, err = e.enact(tx, next, fire, run); err != nil {
 			return fire, err
 		}
+		if fire.Outcome == perdure.SkippedBudget {
+			step.Schedule = next
+			next = s.Withheld(step, fire.Reason).Schedule
+			if err := tx.PutSchedule(next, store.ScheduleCaps{}); err != nil {
+				return fire, err
+			}
+		}
 	}
 	fact := perdure.Fact(perdure.ScheduleSkipped{Fire: fire})
 	if fire.Outcome == perdure.Fired {
@@ -447,7 +479,7 @@ func (e *Engine) countFormer(tx store.Tx, s, next perdure.Schedule) (perdure.Sch
 	return e.effects.CountFailure(tx, next, failed, !failed)
 }
 
-// enact adds the task or the message of a fire. What finds no place has failed to start.
+// enact adds the task or the message of a fire. What finds no place has failed to start; what a budget refuses is skipped (SC21).
 func (e *Engine) enact(tx store.Tx, s perdure.Schedule, fire perdure.Fire, run *effect.Scheduled) (perdure.Fire, error) {
 	if run != nil {
 		fire.Task = run.Task
@@ -456,6 +488,10 @@ func (e *Engine) enact(tx store.Tx, s perdure.Schedule, fire perdure.Fire, run *
 			return fire, err
 		}
 		fire.Task, fire.Outcome, fire.Reason = "", perdure.FireNotStarted, err.Error()
+		if effect.Unpaid(err) {
+			fire.Outcome = perdure.SkippedBudget
+			return fire, nil
+		}
 		if s, err = e.effects.CountFailure(tx, s, true, false); err == nil {
 			err = tx.PutSchedule(s, store.ScheduleCaps{})
 		}
