@@ -144,3 +144,34 @@ func TestLateFiresThatAsk(t *testing.T) {
 		end()
 	})
 }
+
+// TestFireFenced: a worker whose lease has passed by the store's clock fires no run (TK8).
+func TestFireFenced(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBell(t)
+		b.share = true
+		b.pass(2 * time.Second) // so that no look for orphans, which would find it out, falls on the fire
+		eng, end := b.start(faulty.Plan{})
+		s := b.every(eng, b.session(eng), func(s *perdure.Schedule) { s.Cron = "5 * * * *" })
+		b.pass(time.Until(s.NextAt) - time.Second)
+		err := b.st.InTx(t.Context(), func(tx store.Tx) error {
+			workers, err := tx.Workers()
+			for _, w := range workers {
+				w.LeaseUntil = tx.Now().Add(-time.Second)
+				err = errors.Join(err, tx.PutWorker(w))
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		b.pass(time.Minute)
+
+		if fires := b.fires(s.ID); len(fires) != 0 || len(b.rang()) != 0 {
+			t.Errorf("got %+v and %d runs, want none", fires, len(b.rang()))
+		}
+		end()
+	})
+}

@@ -29,6 +29,7 @@ type bell struct {
 	takes time.Duration // a run of the tool
 	fails bool
 	last  *faulty.Store // of the engine that was started last
+	share bool          // the store is one of several workers
 	over  store.Store   // what engines are given in the place of st; nil: st
 
 	mu     sync.Mutex
@@ -84,7 +85,7 @@ func (b *bell) start(plan faulty.Plan) (*local.Engine, func()) {
 		b.over = b.st
 	}
 	cfg := local.Config{Store: faulty.New(b.over, plan), Model: m, Drain: -1, PerSession: -1, PerProcess: -1, QueueLength: 2000, Grace: time.Millisecond}
-	cfg.Schedules, cfg.Beat, cfg.Lease = b.rules, 10*time.Minute, time.Hour
+	cfg.Schedules, cfg.Beat, cfg.Lease, cfg.Shared = b.rules, 10*time.Minute, time.Hour, b.share
 	b.last = cfg.Store.(*faulty.Store)
 	ring := tool.NewBackground(tool.Spec{Name: "ring", Description: "Rings", Class: perdure.Idempotent, NeedsEnv: true}, b.ring)
 	asks := tool.NewBackground(tool.Spec{Name: "ask", Description: "Asks first", Class: perdure.Idempotent, NeedsEnv: true, Policy: tool.PolicyRequiresApproval}, b.ring)
