@@ -129,6 +129,14 @@ func TestPrices(t *testing.T) {
 			t.Errorf("%q has a price in usd", name)
 		}
 	}
+	if p, ok := table.Model("scripted:/some/folder/m.yaml", budget.USD, november); !ok || p.Cost(u).String() != "3.15" {
+		t.Errorf("a script is called as its file: got %+v, %t", p, ok)
+	}
+	for name, want := range map[string]string{"gpt-4o-2024-08-06": "2.5", "gpt-4o-2024-05-13": "5", "gpt-4o": "2.5"} { // a release with a price of its own
+		if p, ok := budget.Prices().Model("openai:"+name, budget.USD, november); !ok || p.Input.String() != want {
+			t.Errorf("%s costs %s, %t, want %s", name, p.Input, ok, want)
+		}
+	}
 	if _, ok := table.Model("gpt-4o", "credits", november); !ok {
 		t.Error("gpt-4o has no price in credits")
 	}

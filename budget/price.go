@@ -3,6 +3,7 @@ package budget
 import (
 	_ "embed"
 	"fmt"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -111,10 +112,13 @@ func (t Table) With(over Table) Table {
 var dated = regexp.MustCompile(`-(\d{8}|\d{4}-\d{2}-\d{2})$`)
 
 // Model returns what a model costs at a moment in a currency, by its name or, where that is not in the table, by its name
-// without the day of its release; a provider before it, as in openai:NAME, does not count. Not ok: it is not known.
+// without the day of its release; a provider before it, as in openai:NAME, does not count. A scripted model is called as its file is, without
+// folder and ending. Not ok: it is not known.
 func (t Table) Model(name string, c Currency, at time.Time) (price ModelPrice, ok bool) {
-	if _, after, ok := strings.Cut(name, ":"); ok { // the provider stands before it
-		name = after
+	if provider, after, ok := strings.Cut(name, ":"); ok { // the provider stands before it
+		if name = after; provider == "scripted" {
+			name = strings.TrimSuffix(filepath.Base(name), filepath.Ext(name))
+		}
 	}
 	for _, known := range []string{name, dated.ReplaceAllString(name, "")} {
 		for _, m := range t.Models {

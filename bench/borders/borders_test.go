@@ -21,7 +21,7 @@ func TestQuickRun(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "borders.json")
 	var out bytes.Buffer
 
-	if err := run(t.Context(), []string{"-n", "2", "-json", path}, &out); err != nil {
+	if err := run(t.Context(), []string{"-n", "2", "-postgres=false", "-json", path}, &out); err != nil {
 		t.Fatal(err)
 	}
 
@@ -30,7 +30,7 @@ func TestQuickRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	var rows []figure
-	if err := json.Unmarshal(text, &rows); err != nil || len(rows) != 6 {
+	if err := json.Unmarshal(text, &rows); err != nil || len(rows) != 8 {
 		t.Fatalf("%d rows, %v", len(rows), err)
 	}
 	for _, f := range rows {

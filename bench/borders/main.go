@@ -1,7 +1,7 @@
-// Borders measures what the borders of a session cost: the start of a command in each sandbox, and the look that is taken at
-// a request before it leaves.
+// Borders measures what the borders of a session cost: the start of a command in each sandbox, the look that is taken at
+// a request before it leaves, and what a budget takes to reserve and to settle.
 //
-//	go run ./bench/borders [-n N] [-json FILE]
+//	go run ./bench/borders [-n N] [-postgres=false] [-json FILE]
 //
 // It may import anything. The one thing to know: this program is the supervisor of its own commands, and nothing is sent
 // anywhere. The figures are only printed.
@@ -46,13 +46,15 @@ type figure struct {
 	N    int     `json:"n"`
 	P50  float64 `json:"p50_us"`
 	P99  float64 `json:"p99_us"`
+	Rate float64 `json:"per_s,omitempty"`   // of what several do at once
 	Why  string  `json:"missing,omitempty"` // why there are no numbers
 }
 
 // run measures and prints.
 func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("borders", flag.ContinueOnError)
-	n := flags.Int("n", 100, "commands in each sandbox; requests are a hundred times as many")
+	n := flags.Int("n", 100, "commands in each sandbox; requests are a hundred times as many, reservations about 25")
+	withPostgres := flags.Bool("postgres", true, "budgets on a PostgreSQL server of this run, too")
 	file := flags.String("json", "", "write the figures to this file, too")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -68,13 +70,21 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	all := slices.Concat(starts, checks)
+	spent, err := budgets(ctx, max(*n/10, 1), *withPostgres)
+	if err != nil {
+		return err
+	}
+	all := slices.Concat(starts, checks, spent)
 	for _, f := range all {
 		if f.Why != "" {
-			fmt.Fprintf(out, "%-24s missing: %s\n", f.Name, f.Why)
+			fmt.Fprintf(out, "%-26s missing: %s\n", f.Name, f.Why)
 			continue
 		}
-		fmt.Fprintf(out, "%-24s p50 %9.1f us   p99 %9.1f us   n %d\n", f.Name, f.P50, f.P99, f.N)
+		fmt.Fprintf(out, "%-26s p50 %9.1f us   p99 %9.1f us   n %d", f.Name, f.P50, f.P99, f.N)
+		if f.Rate > 0 {
+			fmt.Fprintf(out, "   %.0f a second", f.Rate)
+		}
+		fmt.Fprintln(out)
 	}
 	if *file == "" {
 		return nil

@@ -59,13 +59,25 @@ func TestTutorial(t *testing.T) {
 // TestHowToSchedule does what the page on schedules says, likewise.
 func TestHowToSchedule(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../docs/how-to/schedule-an-agent.md")
+	followPage(t, "../../docs/how-to/schedule-an-agent.md", 10)
+}
+
+// TestHowToCapSpending does what the page on budgets says, likewise.
+func TestHowToCapSpending(t *testing.T) {
+	t.Parallel()
+	followPage(t, "../../docs/how-to/cap-spending.md", 9)
+}
+
+// followPage does what a page says, and wants to see what it shows. It has at least so many blocks of commands.
+func followPage(t *testing.T, path string, least int) {
+	t.Helper()
+	page, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	lessons := readLessons(string(page))
-	if len(lessons) < 10 {
-		t.Fatalf("the page has %d blocks of commands", len(lessons))
+	if len(lessons) < least {
+		t.Fatalf("%s has %d blocks of commands", path, len(lessons))
 	}
 	printed, talk := takeLessons(t, lessons)
 	for i, l := range lessons {

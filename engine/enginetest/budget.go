@@ -24,7 +24,11 @@ func budgetLaws() []law {
 		{"caps_an_agent_and_its_subagents", budgetOfAgent},
 		{"runs_in_the_background_count", budgetOfRuns},
 		{"an_unknown_price_is_not_nothing", budgetUnpriced},
+		{"money_is_spent_and_told_to_the_millionth", budgetOfMoney},
 		{"nothing_leaks_after_a_crash", budgetAfterCrash},
+		{"nothing_leaks_after_a_crash_in_a_question", budgetAfterQuestion},
+		{"a_stopped_session_fires_nothing", budgetWithholdsFires},
+		{"a_fire_that_is_refused_is_skipped", budgetRefusesFire},
 		{"is_set_listed_and_removed", budgetKept},
 	}
 }

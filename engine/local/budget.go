@@ -264,3 +264,27 @@ func (e *Engine) mayResume(r store.Reader, h store.BudgetHalt) (bool, error) {
 	}
 	return e.meter.MayResume(r, s)
 }
+
+// withheld is a step of a schedule, or the skip that it is in a session that a budget stopped and that may not go on by now. What may, as
+// when the period has just begun anew, fires: its driver, which the fire wakes, then lets the session go on (SC21).
+func (e *Engine) withheld(r store.Reader, s perdure.Schedule, step perdure.ScheduleStep) (perdure.ScheduleStep, error) {
+	if step.Outcome != perdure.Fired {
+		return step, nil
+	}
+	row, err := r.Session(s.Session)
+	if errors.Is(err, perdure.NotFound) { // it is being deleted
+		return step, nil
+	}
+	if err != nil || row.Status != perdure.SessionPaused {
+		return step, err
+	}
+	session, err := e.effects.Fold(r, s.Session)
+	if err != nil || session.Halt == nil { // nil: it may go on, and its driver has not said so yet
+		return step, err
+	}
+	may, err := e.meter.MayResume(r, session)
+	if err == nil && !may {
+		step = s.Withheld(step, "its session is paused: "+session.Halt.Why)
+	}
+	return step, err
+}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/budget"
 	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/engine/enginetest"
 	"github.com/perdure/perdure/internal/chaos"
@@ -189,6 +190,11 @@ func seeded(t *testing.T, ctx context.Context, st *memory.Store, w *world) perdu
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, c := range []budget.Currency{budget.ModelCalls, budget.Tokens, budget.Calls} {
+		if _, err := eng.SetBudget(ctx, budget.Budget{Subject: budget.Subject{Scope: budget.Org}, Currency: c, Limit: budget.Whole(1_000_000)}, "user"); err != nil {
+			t.Fatal(err)
+		}
+	}
 	w.Stop(t)
 	if err := eng.Send(ctx, s.ID, perdure.Text("go")); err != nil {
 		t.Fatal(err)
@@ -248,6 +254,35 @@ func checkAftermath(t *testing.T, a aftermath) {
 		t.Errorf("%+v: %d approvals are open, %v", a.point, len(open), err)
 	}
 	checkRows(t, a, events)
+	checkAccounts(t, a, events)
+}
+
+// checkAccounts wants nothing reserved any more, wherever the death was: also in a question to the model. Each account is what its ledger
+// says, and each answer counts once (BU2).
+func checkAccounts(t *testing.T, a aftermath, events []perdure.Event) {
+	t.Helper()
+	standing, err := a.eng.Budgets(t.Context(), engine.BudgetFilter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers := 0
+	for _, e := range events {
+		if _, ok := e.Fact.(perdure.Generation); ok {
+			answers++
+		}
+	}
+	for _, b := range standing {
+		lines, err := a.eng.BudgetEntries(t.Context(), b.ID, 0)
+		var sum budget.Amount
+		for _, line := range lines {
+			if line.Kind == budget.Charge {
+				sum = sum.Plus(line.Amount)
+			}
+		}
+		if err != nil || b.Reserved != 0 || b.Spent != sum || b.Currency == budget.ModelCalls && sum != budget.Whole(int64(answers)) {
+			t.Errorf("%+v: %s: reserved %s, spent %s, its ledger says %s, %d answers, %v", a.point, b.Currency, b.Reserved, b.Spent, sum, answers, err)
+		}
+	}
 }
 
 // checkRows compares the fold of the journal with the stored tasks and calls (PR2).

@@ -250,24 +250,9 @@ func (e *Engine) stepOf(r store.Reader, s perdure.Schedule) (dueFire, error) {
 	}
 	busy, _, err := former(r, s)
 	if err == nil {
-		d.step, err = withheld(r, s, s.Step(timing, r.Now(), busy, e.cfg.Schedules))
+		d.step, err = e.withheld(r, s, s.Step(timing, r.Now(), busy, e.cfg.Schedules))
 	}
 	return d, err
-}
-
-// withheld is a step, or the skip that it is in a session which is paused (SC21).
-func withheld(r store.Reader, s perdure.Schedule, step perdure.ScheduleStep) (perdure.ScheduleStep, error) {
-	if step.Outcome != perdure.Fired {
-		return step, nil
-	}
-	row, err := r.Session(s.Session)
-	if errors.Is(err, perdure.NotFound) { // it is being deleted
-		return step, nil
-	}
-	if err == nil && row.Status == perdure.SessionPaused {
-		step = s.Withheld(step, "its session is paused: it may not spend anything until it is resumed")
-	}
-	return step, err
 }
 
 // toReplace returns the task of the former fire that is to make room, unless it was told to.
@@ -452,14 +437,14 @@ func (e *Engine) enact(tx store.Tx, s perdure.Schedule, fire perdure.Fire, run *
 	if run != nil {
 		fire.Task = run.Task
 		err := e.effects.StartScheduled(tx, run)
+		if why, refused := effect.Unpaid(err); refused {
+			fire.Task, fire.Outcome, fire.Reason = "", perdure.SkippedBudget, why
+			return fire, nil
+		}
 		if !errors.Is(err, perdure.Limit) {
 			return fire, err
 		}
 		fire.Task, fire.Outcome, fire.Reason = "", perdure.FireNotStarted, err.Error()
-		if effect.Unpaid(err) {
-			fire.Outcome = perdure.SkippedBudget
-			return fire, nil
-		}
 		if s, err = e.effects.CountFailure(tx, s, true, false); err == nil {
 			err = tx.PutSchedule(s, store.ScheduleCaps{})
 		}

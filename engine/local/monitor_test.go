@@ -2,13 +2,15 @@ package local_test
 
 import (
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/budget"
 	"github.com/perdure/perdure/engine/local"
-	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/faulty"
 )
 
@@ -170,46 +172,89 @@ func TestDeliverChanges(t *testing.T) {
 	})
 }
 
-// TestPausedSessionFiresNothing: a fire, a monitor's one and one by hand are skipped_budget with the reason, and later ones fire again (SC21).
+// TestPausedSessionFiresNothing: in a session that a budget stopped, the fires of a tool, of a message and of a monitor are skipped_budget with
+// the reason. Its driver wakes for each and leaves it paused; after a top-up they fire again (SC16, SC21).
 func TestPausedSessionFiresNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBell(t)
 		eng, end := b.start(faulty.Plan{})
 		id := b.session(eng)
-		s := b.every(eng, id, nil)
+		questions := b.stopped(eng, id, budget.Period{})
+		rings := b.every(eng, id, nil)
+		speaks := b.every(eng, id, func(s *perdure.Schedule) { s.Action = perdure.ScheduleAction{Message: "look around"} })
 		once := b.monitor(eng, id, func(s *perdure.Schedule) { s.Cron, s.At = "", time.Now().Add(time.Minute) })
-		status := func(to perdure.SessionStatus) {
-			err := b.st.InTx(t.Context(), func(tx store.Tx) error { return tx.SaveSession(id, "", to) })
-			if err != nil {
-				t.Fatal(err)
+		for range 3 {
+			b.pass(10 * time.Minute)
+			if s, err := eng.Session(t.Context(), id); err != nil || s.Status != perdure.SessionPaused {
+				t.Errorf("the session is %s, %v, want paused", s.Status, err)
 			}
 		}
-		b.pass(time.Second)                                                                     // its driver rests
-		for _, d := range []time.Duration{5 * time.Minute, 10 * time.Minute, 6 * time.Minute} { // a fire in each
-			status(perdure.SessionPaused)
-			b.pass(d)
-		}
-		status(perdure.SessionPaused)
-		byHand, err := eng.TriggerSchedule(t.Context(), s.ID, "ada")
-		if err != nil || byHand.Outcome != perdure.SkippedBudget || byHand.Reason == "" {
-			t.Errorf("by hand: got %+v, %v", byHand, err)
-		}
-		fires := append(b.fires(s.ID), b.fires(once.ID)...)
-		for _, f := range fires {
-			if f.Outcome != perdure.SkippedBudget || f.Reason == "" || f.Task != "" {
+		all := slices.Concat(b.fires(rings.ID), b.fires(speaks.ID), b.fires(once.ID))
+		for _, f := range all {
+			if f.Outcome != perdure.SkippedBudget || !strings.Contains(f.Reason, string(questions.ID)) || f.Task != "" || f.Message != "" {
 				t.Errorf("got %+v", f)
 			}
 		}
 		m, err := eng.Task(t.Context(), once.Monitor)
-		if err != nil || len(fires) != 4 || len(b.rang()) != 0 || m.State != perdure.TaskFailed {
-			t.Errorf("got %d rows, %d runs, the monitor %s, %v", len(fires), len(b.rang()), m.State, err)
+		if err != nil || len(all) != 7 || len(b.rang()) != 0 || m.State != perdure.TaskFailed {
+			t.Errorf("got %d rows, %d runs, the monitor %s, %v", len(all), len(b.rang()), m.State, err)
 		}
-		status(perdure.SessionIdle)
-		b.pass(20 * time.Minute) // 00:30 and 00:40
-		if now, err := eng.Schedule(t.Context(), s.ID); err != nil || now.Count != 2 || len(b.rang()) != 2 {
-			t.Errorf("afterwards: got %+v, %v, %d runs", now, err, len(b.rang()))
+		questions.Limit = budget.Whole(100)
+		if _, err := eng.SetBudget(t.Context(), questions.Budget, "ada"); err != nil {
+			t.Fatal(err)
+		}
+		b.pass(10 * time.Minute)
+		if s, err := eng.Schedule(t.Context(), speaks.ID); err != nil || s.Count != 1 || len(b.rang()) != 1 {
+			t.Errorf("afterwards: got %+v, %v, %d runs", s, err, len(b.rang()))
+		}
+		if s, err := eng.Session(t.Context(), id); err != nil || s.Status != perdure.SessionIdle {
+			t.Errorf("afterwards the session is %s, %v", s.Status, err)
 		}
 		end()
 	})
+}
+
+// TestFireOfANewPeriod: what is due as the period of a budget begins anew fires, although nobody has let its session go on yet (SC21).
+func TestFireOfANewPeriod(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBell(t)
+		b.pass(time.Minute) // so that no beat comes at the hour
+		eng, end := b.start(faulty.Plan{})
+		id := b.session(eng)
+		daily, err := budget.ParsePeriod("day")
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.stopped(eng, id, daily)
+		s := b.every(eng, id, func(s *perdure.Schedule) {
+			s.Cron, s.Action = "0 */12 * * *", perdure.ScheduleAction{Message: "look around"}
+		})
+		b.pass(24 * time.Hour) // noon, and midnight
+
+		fires := b.fires(s.ID)
+		if len(fires) != 2 || fires[0].Outcome != perdure.SkippedBudget || fires[1].Outcome != perdure.Fired {
+			t.Errorf("got %+v, want a skip at noon and a fire at midnight", fires)
+		}
+		end()
+	})
+}
+
+// stopped sets a budget of one question, and asks two.
+func (b *bell) stopped(eng *local.Engine, id perdure.SessionID, in budget.Period) budget.Standing {
+	b.Helper()
+	of := budget.Budget{Subject: budget.Subject{Scope: budget.Session, ID: string(id)}, Currency: budget.ModelCalls, Limit: budget.Whole(1), Period: in}
+	set, err := eng.SetBudget(b.Context(), of, "ada")
+	for _, word := range []string{"one", "two"} {
+		if err == nil {
+			err = eng.Send(b.Context(), id, perdure.Text(word))
+		}
+		b.pass(time.Second)
+	}
+	s, failed := eng.Session(b.Context(), id)
+	if err := errors.Join(err, failed); err != nil || s.Status != perdure.SessionPaused {
+		b.Fatalf("the session is %s, %v, want paused", s.Status, err)
+	}
+	return set
 }

@@ -241,7 +241,7 @@ func (e *Engine) scheduleNow(ctx context.Context, id perdure.ScheduleID) (s perd
 
 func (e *Engine) fireByHand(ctx context.Context, s perdure.Schedule, nominal time.Time, reason string) (perdure.Fire, error) {
 	now := func(r store.Reader, s perdure.Schedule, now time.Time) (perdure.ScheduleStep, error) {
-		return withheld(r, s, s.Triggered(nominal, now, reason))
+		return e.withheld(r, s, s.Triggered(nominal, now, reason))
 	}
 	var want perdure.ScheduleStep
 	err := e.view(ctx, func(r store.Reader) (err error) {

@@ -190,7 +190,11 @@ func moment(t, now time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	return t.Format(time.RFC3339) + "  (" + ago(t, now) + ")"
+	when := ago(t, now)
+	if ahead := t.Sub(now); ahead > time.Second { // less is another machine's clock
+		when = "in " + span(ahead)
+	}
+	return t.Format(time.RFC3339) + "  (" + when + ")"
 }
 
 type sessionSend struct {

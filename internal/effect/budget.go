@@ -231,9 +231,27 @@ func (e *Effects) reserveTask(tx store.Tx, o *owner, t perdure.Task) error {
 		Who: o.who(), Work: budget.WorkOfCall(t.LedgerKey().Call), Uses: callUses(t.Tool, len(t.Spec.Arguments)),
 	})
 	if err == nil && refused != nil {
-		err = &noPlace{text: "Not started: " + refused.Why + ".", unpaid: true}
+		err = &unpaid{noPlace{"Not started: " + refused.Why + "."}, refused.Why}
 	}
 	return err
+}
+
+// unpaid is a run that a budget refused. To a model it is one for which there is no place.
+type unpaid struct {
+	noPlace
+	why string
+}
+
+// Unwrap returns the words.
+func (u *unpaid) Unwrap() error { return &u.noPlace }
+
+// Unpaid says why a budget refused a run, if that is what an error is.
+func Unpaid(err error) (why string, refused bool) {
+	var u *unpaid
+	if errors.As(err, &u) {
+		return u.why, true
+	}
+	return "", false
 }
 
 // payTask puts what a run used in the place of its reservation; one that never began used nothing.

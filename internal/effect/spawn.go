@@ -261,22 +261,13 @@ func countTasks(r store.Reader, state perdure.TaskState, session perdure.Session
 }
 
 // noPlace is a cap that is reached, in the words that the model reads (8.1 rows 19, 20).
-type noPlace struct {
-	text   string
-	unpaid bool // a budget refuses it
-}
+type noPlace struct{ text string }
 
 // Error returns the words.
 func (n *noPlace) Error() string { return n.text }
 
 // Is reports Limit.
 func (n *noPlace) Is(target error) bool { return target == perdure.Limit }
-
-// Unpaid reports whether a run found no place because of a budget.
-func Unpaid(err error) bool {
-	var none *noPlace
-	return errors.As(err, &none) && none.unpaid
-}
 
 // claimTask claims the task's row in the effect ledger: a new one, or the one of an earlier execution.
 func (e *Effects) claimTask(tx store.Tx, task perdure.Task) (perdure.Call, error) {

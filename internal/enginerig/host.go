@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/budget"
 	"github.com/perdure/perdure/dispatch"
 	"github.com/perdure/perdure/engine/enginetest"
 	"github.com/perdure/perdure/engine/local"
@@ -37,6 +38,13 @@ func Config(s enginetest.Setup, st store.Store, m model.Model, tools *tool.Regis
 		cfg.Guards = []local.Guard{{Name: "word", Check: func(text string) (string, bool) {
 			return "[withheld]", strings.Contains(text, s.Guard)
 		}}}
+	}
+	if s.Prices != "" {
+		prices, err := budget.ParseTable([]byte(s.Prices))
+		if err != nil {
+			panic("a law's table of prices: " + err.Error())
+		}
+		cfg.Money.Prices = &prices
 	}
 	h := host(s)
 	cfg.Route, cfg.Permit = h.route, h.permit

@@ -44,7 +44,11 @@ func TestMeterLaws(t *testing.T) {
 		})
 		root := meter.Who{Session: "root"}
 		child := meter.Who{Session: "child", Lineage: &perdure.Lineage{Parent: "root", Root: "root"}}
-		open := map[string]meter.Who{}
+		type begun struct {
+			who  meter.Who
+			work string
+		}
+		open := map[string]begun{} // by session and work
 		steps := rapid.IntRange(1, 40).Draw(rt, "steps")
 		for n := range steps {
 			who := root
@@ -60,13 +64,13 @@ func TestMeterLaws(t *testing.T) {
 				in(func(tx store.Tx) error {
 					no, err := m.Reserve(tx, meter.Order{Who: who, Work: work, Uses: uses})
 					if err == nil && no == nil {
-						open[work] = who
+						open[string(who.Session)+" "+work] = begun{who, work}
 					}
 					return err
 				})
 			case 2:
-				for work, who := range open {
-					b := meter.Bill{Who: who, Work: work, Uses: meter.Uses{Usage: used}, Unsaid: !meter.Known(used), Release: used.InputTokens == 7}
+				for key, o := range open {
+					b := meter.Bill{Who: o.who, Work: o.work, Uses: meter.Uses{Usage: used}, Unsaid: !meter.Known(used), Release: used.InputTokens == 7}
 					if b.Unsaid {
 						b.Uses.Usage = perdure.Usage{InputTokens: 60, OutputTokens: 60}
 					}
@@ -74,7 +78,7 @@ func TestMeterLaws(t *testing.T) {
 					if used.OutputTokens%2 == 0 { // an answer of a commit was lost
 						in(func(tx store.Tx) error { _, err := m.Settle(tx, b); return err })
 					}
-					delete(open, work)
+					delete(open, key)
 					break
 				}
 			case 3:

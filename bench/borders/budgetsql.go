@@ -1,0 +1,9 @@
+package main
+
+// What somebody would write who needs a cap that does not overshoot, and nothing else.
+const (
+	bareTable   = `CREATE TABLE bare_budget (id BIGINT PRIMARY KEY, limit_um BIGINT NOT NULL, spent_um BIGINT NOT NULL, reserved_um BIGINT NOT NULL)`
+	bareAccount = `INSERT INTO bare_budget (id, limit_um, spent_um, reserved_um) VALUES (1, 1000000000000, 0, 0)`
+	bareReserve = `UPDATE bare_budget SET reserved_um = reserved_um + $1 WHERE id = 1 AND limit_um - spent_um - reserved_um >= $1`
+	bareSettle  = `UPDATE bare_budget SET reserved_um = reserved_um - $1, spent_um = spent_um + $1 WHERE id = 1`
+)

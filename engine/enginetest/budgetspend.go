@@ -1,0 +1,191 @@
+package enginetest
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/budget"
+	"github.com/perdure/perdure/engine"
+)
+
+// spending is an agent each of whose questions costs 1.4 usd by the prices below: 500,000 tokens in, 200,000 that the provider had, and
+// 30,000 out.
+const spending = `
+steps:
+  - {calls: [{name: note, args: {text: a}}], usage: {input_tokens: 700000, cached_tokens: 200000, output_tokens: 30000}}
+  - {calls: [{name: note, args: {text: b}}], usage: {input_tokens: 700000, cached_tokens: 200000, output_tokens: 30000}}
+  - {calls: [{name: note, args: {text: c}}], usage: {input_tokens: 700000, cached_tokens: 200000, output_tokens: 30000}}
+  - {text: done, usage: {input_tokens: 700000, cached_tokens: 200000, output_tokens: 30000}, repeat: true}
+`
+
+const spendingPrices = `{
+  "as_of": "2026-11-01",
+  "models": [{"model": "dear", "input": "2", "cached": "0.5", "output": "10"}],
+  "tools": [{"tool": "note", "call": "0.250001"}]
+}`
+
+// budgetOfMoney spends dollars at prices that are known: the limit stops the work before it begins, no digit is lost on the way into
+// the ledger and the report, and a model without a price is told apart.
+func budgetOfMoney(t *testing.T, open Harness) {
+	s := begin(t, open, Setup{Script: spending, Prices: spendingPrices, Agent: perdure.Agent{Model: "dear"}})
+	b := s.cap(budget.USD, "4")
+
+	s.say("go")
+
+	s.sealedBy(1) // 1.4, a call, 1.4, a call, 1.4; the third call is refused
+	if asked, called := len(facts[perdure.Generation](s)), len(s.Effects("note")); asked != 3 || called != 2 {
+		t.Errorf("%d questions and %d calls, want 3 and 2; journal:\n%s", asked, called, s.story())
+	}
+	out := facts[perdure.BudgetExhausted](s)
+	if len(out) != 1 || out[0].Currency != "usd" || out[0].Limit != "4" || out[0].Balance != "-0.700002" {
+		t.Errorf("got %+v, want usd used up, 4 of them and -0.700002 left", out)
+	}
+	if got := s.standing(b.ID); got.Spent.String() != "4.700002" || got.State != budget.Exhausted || got.Unpriced != 0 {
+		t.Errorf("got %+v, want 4.700002 spent", got)
+	}
+	lines, err := s.eng.BudgetEntries(s.ctx, b.ID, 0)
+	var amounts []string
+	for _, line := range lines {
+		if line.Kind == budget.Charge {
+			amounts = append(amounts, line.Amount.String())
+		}
+	}
+	if slices.Reverse(amounts); err != nil || !slices.Equal(amounts, []string{"1.4", "0.250001", "1.4", "0.250001", "1.4"}) {
+		t.Errorf("the ledger says %v, %v", amounts, err)
+	}
+	report, err := s.eng.Costs(s.ctx, engine.CostQuery{Group: "model"})
+	text, broken := json.Marshal(report)
+	if err != nil || broken != nil || !strings.Contains(string(text), `"usd":"4.2"`) || !strings.Contains(string(text), `"usd":"4.700002"`) || report.AsOf != "2026-11-01" || report.Total.Unpriced != 0 {
+		t.Errorf("Costs: %s, %v, %v; want decimal strings: 4.2 of the model, 4.700002 in all", text, err, broken)
+	}
+	other, err := s.eng.NewSession(s.ctx, perdure.Agent{Model: "nobodys"})
+	if err == nil {
+		err = s.eng.Send(s.ctx, other.ID, perdure.Text("go"))
+	}
+	if err == nil {
+		err = s.eng.WaitIdle(s.ctx, other.ID)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if report, err = s.eng.Costs(s.ctx, engine.CostQuery{Session: other.ID}); err != nil || report.Total.Unpriced != 4 || len(report.Total.Models) != 1 || !strings.Contains(report.Total.Models[0], "nobodys") {
+		t.Errorf("Costs: %+v, %v; want four questions to a model whose price is not known", report.Total, err)
+	}
+}
+
+// budgetAfterQuestion kills the engine while a question has its reservation. Who takes over goes on under it, and its end settles it:
+// nothing stays reserved, and the question counts once.
+func budgetAfterQuestion(t *testing.T, open Harness) {
+	s := begin(t, open, Setup{Script: `steps: [{text: "a slow answer", chunk: 4, pace: 20ms, usage: {input_tokens: 700, output_tokens: 300}}]`})
+	all := []budget.Standing{s.cap(budget.Tokens, "50000"), s.cap(budget.ModelCalls, "5"), s.cap(budget.Seconds, "3600")}
+	s.say("go")
+	s.until("open answer", func(e perdure.Event) bool { _, ok := e.Fact.(perdure.OutputStarted); return ok })
+	now, err := s.eng.CheckBudgets(s.ctx, s.id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range now.Budgets {
+		if len(facts[perdure.Generation](s)) == 0 && b.Reserved <= 0 { // the answer had not come when the budgets were read
+			t.Errorf("%s: nothing is reserved while the model is asked", b.Currency)
+		}
+	}
+	s.crash()
+	s.rest()
+
+	for i, want := range []int64{1000, 1} {
+		if got := s.standing(all[i].ID); got.Spent != budget.Whole(want) {
+			t.Errorf("%s %s spent, want %d; journal:\n%s", got.Spent, got.Currency, want, s.story())
+		}
+	}
+	s.standing(all[2].ID)
+}
+
+// withheld wants a fire by hand skipped for a budget, with the reason, and returns it.
+func (s *scene) withheld(id perdure.ScheduleID, why string) {
+	s.t.Helper()
+	fire, err := s.eng.TriggerSchedule(s.ctx, id, "user")
+	if err != nil || fire.Outcome != perdure.SkippedBudget || !strings.Contains(fire.Reason, why) || fire.Task != "" || fire.Message != "" {
+		s.t.Errorf("got %+v, %v; want it skipped for the budget, and %q", fire, err, why)
+	}
+	if kept := s.fires(id)[0]; kept.Outcome != perdure.SkippedBudget || kept.Reason != fire.Reason {
+		s.t.Errorf("the row says %+v", kept) // SC16
+	}
+}
+
+// budgetWithholdsFires pins SC21: in a session that a budget stopped neither a message nor a tool fires; whoever wakes for the skip
+// leaves the session paused; after a top-up both fire.
+func budgetWithholdsFires(t *testing.T, open Harness) {
+	for name, soft := range map[string]bool{"exhausted": false, "paused": true} {
+		t.Run(name, func(t *testing.T) {
+			s := begin(t, open, Setup{Script: fourNotes})
+			b := s.cap(budget.ModelCalls, "2", func(b *budget.Budget) {
+				if soft {
+					b.Limit, b.Soft = budget.Whole(50), budget.Whole(2)
+				}
+			})
+			words := s.hourly()
+			words.Action = perdure.ScheduleAction{Message: "look around"}
+			speaks, runs := s.create(words), s.create(s.hourly())
+			s.say("go")
+			s.sealedBy(1)
+
+			for _, id := range []perdure.ScheduleID{speaks.ID, runs.ID, speaks.ID} {
+				s.withheld(id, string(b.ID))
+				s.rest()
+				if s.status() != perdure.SessionPaused {
+					t.Errorf("after the skip the session is %s, want paused", s.status())
+				}
+			}
+			s.cap(budget.ModelCalls, "60")
+			s.turnEnds(2)
+			s.rest()
+			for _, id := range []perdure.ScheduleID{speaks.ID, runs.ID} {
+				if fire, err := s.eng.TriggerSchedule(s.ctx, id, "user"); err != nil || fire.Outcome != perdure.Fired {
+					t.Errorf("after the top-up: got %+v, %v", fire, err)
+				}
+			}
+			s.rest()
+			if n := len(s.Effects("bg_note")); n != 1 || s.status() != perdure.SessionIdle {
+				t.Errorf("%d runs, the session %s; journal:\n%s", n, s.status(), s.story())
+			}
+			s.standing(b.ID)
+		})
+	}
+}
+
+// budgetRefusesFire pins SC21 where the session is not stopped yet: nothing is left for the run of a fire, which is skipped and is no
+// failure of the schedule.
+func budgetRefusesFire(t *testing.T, open Harness) {
+	s := begin(t, open, Setup{Script: spawning("bg_note", "{}")})
+	b := s.cap(budget.Calls, "1")
+	made := s.create(s.hourly())
+	first, err := s.eng.TriggerSchedule(s.ctx, made.ID, "user")
+	if err != nil || first.Outcome != perdure.Fired {
+		t.Fatalf("got %+v, %v", first, err)
+	}
+	if _, err := s.eng.WaitTask(s.ctx, first.Task); err != nil {
+		t.Fatal(err)
+	}
+	s.rest()
+
+	s.withheld(made.ID, "used up: 1 of 1 calls")
+	after, err := s.eng.Schedule(s.ctx, made.ID)
+	if err != nil || after.Count != 1 || after.Failures != 0 || !after.Enabled || !after.LastFire.Equal(first.Nominal.Truncate(time.Microsecond)) {
+		t.Errorf("the schedule is %+v, %v; want one fire and no failure", after, err)
+	}
+	if s.status() == perdure.SessionPaused {
+		t.Error("a run that did not begin stopped its session")
+	}
+	s.cap(budget.Calls, "5")
+	if fire, err := s.eng.TriggerSchedule(s.ctx, made.ID, "user"); err != nil || fire.Outcome != perdure.Fired {
+		t.Errorf("after the top-up: got %+v, %v", fire, err)
+	}
+	s.rest()
+	if got := s.standing(b.ID); got.Spent != budget.Whole(2) || len(s.Effects("bg_note")) != 2 {
+		t.Errorf("%s calls counted, %d runs; want 2 of each", got.Spent, len(s.Effects("bg_note")))
+	}
+}
