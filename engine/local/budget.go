@@ -219,14 +219,17 @@ func (e *Engine) wakeHalted(ctx context.Context) {
 		halts, err := r.BudgetHalts()
 		woken := map[perdure.BudgetID]int{}
 		for _, h := range halts {
-			if err != nil {
-				return err
-			}
 			if woken[h.Budget] == revivedAtOnce {
 				continue
 			}
-			var may bool
-			if may, err = e.mayResume(r, h); may {
+			may, unread := e.mayResume(r, h)
+			if errors.Is(unread, perdure.Unavailable) || store.Broken(unread) {
+				return unread
+			}
+			if unread != nil { // it keeps none of the others
+				e.cfg.Log.Warn("a session that a budget stopped could not be looked at", "session", h.Session, "error", unread)
+			}
+			if may {
 				woken[h.Budget]++
 				ready = append(ready, h.Session)
 			}

@@ -268,41 +268,20 @@ func (e *Engine) toReplace(r store.Reader, s perdure.Schedule) (perdure.TaskID, 
 	return t.ID, err == nil && t.State.Live() && !t.CancelRequested()
 }
 
-// former says whether the former fire of a schedule is still at work, and whether its turn failed.
-func former(r store.Reader, s perdure.Schedule) (busy, failed bool, err error) {
-	if s.LastFire.IsZero() {
-		return false, false, nil
-	}
-	f, err := r.Fire(s.ID, s.LastFire)
-	if err != nil && !errors.Is(err, perdure.NotFound) {
-		return false, false, err
-	}
-	return atWork(r, f)
-}
-
-// atWork says whether what a fire began is still at work, and whether its turn failed.
-func atWork(r store.Reader, f perdure.Fire) (busy, failed bool, err error) {
-	switch {
-	case f.Task != "":
-		t, err := r.Task("", f.Task)
-		if errors.Is(err, perdure.NotFound) {
-			return false, false, nil // long ago
-		}
-		return t.State.Live(), false, err
-	case f.Message != "":
-		events, err := r.Events(f.Session, f.Seq, 0)
-		ended, failed := perdure.MessageFate(events, f.Message)
-		return !ended, failed, err
-	}
-	return false, false, nil
-}
-
-// forgetEnded forgets the late fires that are not at work any more.
+// forgetEnded forgets the late fires that are not at work any more, and those that only wait for somebody: they would keep all
+// others waiting with them.
 func (e *Engine) forgetEnded(r store.Reader) error {
 	for id, f := range e.time.late {
 		busy, _, err := atWork(r, f)
 		if err != nil && !errors.Is(err, perdure.NotFound) {
 			return err
+		}
+		if busy {
+			waits, err := forSomebody(r, f)
+			if err != nil {
+				return err
+			}
+			busy = !waits
 		}
 		if !busy {
 			delete(e.time.late, id)
@@ -349,6 +328,12 @@ func (e *Engine) fire(ctx context.Context, s perdure.Schedule, want perdure.Sche
 	}
 	err = e.cfg.Store.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
 		fire = perdure.Fire{}
+		if run != nil {
+			run.Forget() // an earlier run of this transaction was undone
+			if err := e.fence(tx); err != nil {
+				return err
+			}
+		}
 		now, err := effect.HeldSchedule(tx, "", s.ID)
 		if errors.Is(err, perdure.NotFound) {
 			return nil
@@ -371,6 +356,14 @@ func (e *Engine) fire(ctx context.Context, s perdure.Schedule, want perdure.Sche
 		return fire, fmt.Errorf("fire schedule %s for %s: %w", s.ID, want.Nominal.Format(time.RFC3339), err)
 	}
 	return fire, nil
+}
+
+// fence keeps a worker whose lease has passed from claiming a run that others would take from it at once (TK8).
+func (e *Engine) fence(tx store.Tx) error {
+	if !e.cfg.Shared {
+		return nil
+	}
+	return e.effects.LeaseHolds(tx)
 }
 
 // fireIn is the commit of fire.

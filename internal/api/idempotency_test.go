@@ -62,7 +62,7 @@ func (r *rig) posts() map[string]ask {
 		"create-schedule":   post("/v1/schedules", `{"session_id":"session_019aa0000000700080000000000000aa","cron_expression":"@daily","action":{"message":"look"}}`),
 		"trigger-schedule":  post(r.hourly()+"/trigger", `{}`),
 		"pause-schedule":    post(r.hourly()+"/pause", `{"reason":"r"}`),
-		"resume-schedule":   post(stopped+"/resume", `{}`),
+		"resume-schedule":   post(paused+"/resume", `{}`),
 		"backfill-schedule": post(r.hourly()+"/backfill", `{"from":"2025-03-28T11:00:00Z","to":"2025-03-28T12:00:00Z"}`),
 		"approve":           post("/v1/approvals/"+string(r.pay().ID)+"/approve", `{"note":"n"}`),
 		"deny":              post("/v1/approvals/"+string(r.pay().ID)+"/deny", `{"note":"n"}`),

@@ -245,9 +245,9 @@ func (e *Effects) place(tx store.Reader, session perdure.SessionID) (free bool, 
 	case e.cfg.Overflow != OverflowReject && (e.cfg.QueueLength == 0 || queued < e.cfg.QueueLength):
 		return false, queued + 1, nil
 	case processFull && !sessionFull:
-		return false, 0, &noPlace{fmt.Sprintf("Worker is already running the maximum %d active background runs. Try again after an existing run finishes.", e.cfg.PerProcess)}
+		return false, 0, &noPlace{text: fmt.Sprintf("Worker is already running the maximum %d active background runs. Try again after an existing run finishes.", e.cfg.PerProcess)}
 	default:
-		return false, 0, &noPlace{fmt.Sprintf("Maximum %d active background runs per session. Wait for an existing run to finish before starting another.", e.cfg.PerSession)}
+		return false, 0, &noPlace{text: fmt.Sprintf("Maximum %d active background runs per session. Wait for an existing run to finish before starting another.", e.cfg.PerSession)}
 	}
 }
 

@@ -248,8 +248,18 @@ func touch(t *testing.T, path string) {
 func wantDead(t *testing.T, text string) {
 	t.Helper()
 	pid := strings.TrimSpace(text)
-	status, err := os.ReadFile("/proc/" + pid + "/status")
-	if pid == "" || !errors.Is(err, os.ErrNotExist) && !strings.Contains(string(status), "State:\tZ") {
-		t.Fatalf("process %q: %v, want it gone:\n%s", pid, err, status)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for until := time.Now().Add(signalTime); ; <-tick.C {
+		status, err := os.ReadFile("/proc/" + pid + "/status")
+		if pid != "" && (errors.Is(err, os.ErrNotExist) || strings.Contains(string(status), "State:\tZ")) {
+			return
+		}
+		if pid == "" || time.Now().After(until) {
+			t.Fatalf("process %q: %v, want it gone:\n%s", pid, err, status)
+		}
 	}
 }
+
+// signalTime is how long a process may take to die of a signal that reached it: it must come to run for that.
+const signalTime = 3 * time.Second
