@@ -74,8 +74,7 @@ rules:
   - when: {last_role: notification}
     text: home
 steps:
-  - calls: [{name: spawn_background, args: {tool: bg_note, args: {text: a}}}]
-  - calls: [{name: spawn_background, args: {tool: bg_note, args: {text: b}}}]
+  - calls: [{name: spawn_background, args: {tool: bg_note, args: {text: a}}}, {name: spawn_background, args: {tool: bg_note, args: {text: b}}}]
   - text: on
     repeat: true
 `})
