@@ -122,6 +122,8 @@ type Effects struct {
 	detached sync.Map
 	// tasks holds the attempts that run here, where the store is shared: perdure.TaskID to *taskRun.
 	tasks sync.Map
+	// hosts finds calls of hosts again whose reply was not written whole.
+	hosts hostCalls
 	// vault holds the secret arguments of the calls that this process was asked for.
 	vault veil.Vault
 	// work is the store as the work of this worker writes to it. Intents go to cfg.Store.
