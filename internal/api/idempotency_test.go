@@ -53,6 +53,8 @@ func (r *rig) posts() map[string]ask {
 		"approve":           post("/v1/approvals/"+string(r.pay().ID)+"/approve", `{"note":"n"}`),
 		"deny":              post("/v1/approvals/"+string(r.pay().ID)+"/deny", `{"note":"n"}`),
 		"detach-call":       post(slow+"/calls/"+string(want[listed[perdure.Call]](r, 200, get(slow+"/calls")).Items[0].Key.Call)+"/detach", `{}`),
+		"start-call":        post(s+"/calls", `{"tool":"echo","args":{"text":"a"}}`),
+		"told-call":         post(s+"/calls/"+string(call.Key.Call)+"/told", `{}`),
 		"answer-call":       post(client+"/calls/"+string(located)+"/result", `{"result":{"city":"Lisbon"}}`),
 		"send-task-message": post(asking.path()+"/messages", `{"text":"a"}`),
 		"set-task-delivery": post(asking.path()+"/delivery", `{"delivery":"manual"}`),

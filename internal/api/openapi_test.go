@@ -145,7 +145,7 @@ func TestH1Whole(t *testing.T) {
 			}
 		}
 	})
-	if len(ids) != 37 {
+	if len(ids) != 40 {
 		t.Errorf("%d operations", len(ids))
 	}
 }
@@ -230,7 +230,7 @@ func TestH1Examples(t *testing.T) {
 			t.Errorf("%s: %v", op.ID, err)
 		}
 	})
-	if ran != 36 {
+	if ran != 39 {
 		t.Errorf("%d examples ran", ran)
 	}
 }

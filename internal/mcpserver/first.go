@@ -1,6 +1,7 @@
 package mcpserver
 
 import (
+	"cmp"
 	"context"
 	"crypto/aes"
 	"crypto/cipher"
@@ -58,7 +59,7 @@ func (s *Server) askFirst(p peer, x exposed, params *mcp.CallToolParamsRaw) (arg
 			if said.Action != "accept" {
 				return nil, refusal("It was not done: the question before it was answered with " + said.Action + "."), nil
 			}
-			fields[q.Key] = marshal(said.Content[q.Key])
+			fields[q.Key] = marshal(said.Content[cmp.Or(q.Answer, q.Key)])
 			continue
 		}
 		open[q.Key] = asked{key: q.Key, message: q.Prompt, schema: q.Schema}.request()

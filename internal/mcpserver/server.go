@@ -55,11 +55,12 @@ type Exposed struct {
 	First      []Question // asked before the call is made (MRTR); the answers are arguments
 }
 
-// Question is asked of the client's person before a call is made: its answer is the argument of its key.
+// Question is asked of the client's person before a call is made: its answer is the argument named Key.
 type Question struct {
 	Key    string
 	Prompt string
-	Schema []byte // JSON Schema of an object; its property Key is the argument
+	Schema []byte // JSON Schema of an object
+	Answer string // the property of that object which is the argument; empty: Key
 }
 
 // Config is what a server is made of. Engine and Tools are required, and Verify unless it is Local.
@@ -83,6 +84,8 @@ type Config struct {
 	BaseURL    string        // where people resolve and approve; empty: they are told the command
 	Log        *slog.Logger  // nil: discarded
 	Extend     func(*mcp.Server)
+	// Complete answers completion/complete, where Extend adds something to complete. nil: nothing does.
+	Complete func(context.Context, *mcp.CompleteRequest) (*mcp.CompleteResult, error)
 }
 
 // Server serves MCP. It is safe for concurrent use.
@@ -121,7 +124,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	}
 	caps.AddExtension(extension, nil)
 	s.mcp = mcp.NewServer(&mcp.Implementation{Name: cfg.Name, Version: cfg.Version}, &mcp.ServerOptions{
-		Capabilities: caps, Logger: cfg.Log,
+		Capabilities: caps, Logger: cfg.Log, CompletionHandler: cfg.Complete,
 		SubscribeHandler:   func(context.Context, *mcp.SubscribeRequest) error { return nil },
 		UnsubscribeHandler: func(context.Context, *mcp.UnsubscribeRequest) error { return nil },
 	})

@@ -227,3 +227,14 @@ func prompts(s *mcp.Server) {
 		return []*mcp.PromptMessage{user(&mcp.ImageContent{Data: onePixel, MIMEType: "image/png"}), words("Please analyze the image above.")}
 	})
 }
+
+// complete suggests what begins as the argument does.
+func complete(_ context.Context, r *mcp.CompleteRequest) (*mcp.CompleteResult, error) {
+	values := []string{}
+	for _, word := range []string{"paris", "park", "party"} {
+		if strings.HasPrefix(word, r.Params.Argument.Value) {
+			values = append(values, word)
+		}
+	}
+	return &mcp.CompleteResult{Completion: mcp.CompletionResultDetails{Values: values, Total: len(values)}}, nil
+}

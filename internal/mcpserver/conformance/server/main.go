@@ -62,7 +62,7 @@ func run(ctx context.Context, addr, dir string, debug bool) error {
 		return err
 	}
 	server, err := mcpserver.New(ctx, mcpserver.Config{
-		Engine: eng, Tools: marked(), Local: &mcpserver.Principal{ID: "conformance"}, Name: "perdure-conformance", Log: log, Extend: core, SoftBudget: 20 * time.Second,
+		Engine: eng, Tools: marked(), Local: &mcpserver.Principal{ID: "conformance"}, Name: "perdure-conformance", Log: log, Extend: core, Complete: complete, SoftBudget: 20 * time.Second,
 	})
 	if err != nil {
 		return err

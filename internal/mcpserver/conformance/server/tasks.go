@@ -18,7 +18,7 @@ func marked() []mcpserver.Exposed {
 		{Name: "confirm_delete"}, {Name: "multi_input"},
 		{Name: "test_tool_with_task", Task: mcpserver.TaskRequired, First: []mcpserver.Question{{
 			Key: "user_name", Prompt: "What is your name?",
-			Schema: []byte(`{"type":"object","properties":{"user_name":{"type":"string"}},"required":["user_name"]}`),
+			Schema: []byte(`{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}`), Answer: "name",
 		}}},
 	}
 }
