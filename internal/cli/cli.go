@@ -20,6 +20,7 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/cli/admin"
 	"github.com/perdure/perdure/internal/cli/demo"
+	"github.com/perdure/perdure/internal/cli/mcp"
 	"github.com/perdure/perdure/internal/cli/storm"
 )
 
@@ -57,6 +58,7 @@ type World struct {
 
 	Admin admin.Hands
 
+	MCP       mcp.Hands
 	Chaos     storm.Storm // Program, Dial and Addr are set
 	ChaosPart func(context.Context, ChaosPart) error
 }
@@ -84,6 +86,7 @@ type commandLine struct {
 
 	Tool    toolCommand    `cmd:"" help:"The tools: list, show, call."`
 	Admin   admin.Commands `cmd:"" help:"Look after a data directory: backup, restore, verify, gc, rotate-key."`
+	MCP     mcp.Commands   `cmd:"" name:"mcp" help:"Tools for MCP clients, and durable calls for MCP servers: serve, proxy, config."`
 	Serve   serveCommand   `cmd:"" help:"Serve a data directory over HTTP, until it is stopped."`
 	Demo    demoCommand    `cmd:"" help:"See it at work: crash."`
 	Chaos   chaosCommand   `cmd:"" help:"Kill a server again and again while sessions are in work, and judge what is left: yours, or this program's."`
@@ -172,6 +175,7 @@ func (a *app) run(ctx context.Context) error {
 	defer stop()
 	parsed.BindTo(ctx, (*context.Context)(nil))
 	parsed.BindTo(desk{a}, (*admin.Desk)(nil))
+	parsed.BindTo(desk{a}, (*mcp.Desk)(nil))
 	err = parsed.Run(a)
 	if cause := context.Cause(ctx); errors.Is(cause, errInterrupted) && (err == nil || errors.Is(err, context.Canceled)) {
 		return errInterrupted

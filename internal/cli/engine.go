@@ -34,6 +34,7 @@ type Opening struct {
 	Server     string    // asked instead of the data directory; empty: whoever holds that, or nobody
 	AllowShell bool      // bash must be there: an error says why it cannot
 	Serve      bool      // for others, until it is stopped: what cannot be done here fails, and calls have longer to settle
+	MCP        []string  // tools that MCP clients see; nil: nobody serves them
 	Ask, Deny  []string  // tools whose calls a person is asked about, and those that never run; a denial comes first (AP1)
 	Retention  Retention // of tasks that have ended; 0: none are forgotten here
 	AskModels  bool      // turns go on; false: the models are not asked, whatever runs is only brought to its end

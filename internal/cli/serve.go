@@ -18,6 +18,7 @@ type Serving struct {
 	AllowShell bool      // bash must be there: an error says why it cannot
 	Disclosure string    // ER4: generic, standard or detailed
 	Ask, Deny  []string  // as those of Opening
+	MCP        []string  // the tools that MCP clients see on /mcp; *: all that need no capability; nil: there is no /mcp
 	Retention  Retention // likewise
 	Log        *slog.Logger
 	Known      *redact.Set // as that of Opening
@@ -40,6 +41,7 @@ type serveCommand struct {
 	Disclosure string   `help:"How much answers say about what failed inside: generic, standard or detailed." placeholder:"MODE" enum:"generic,standard,detailed" default:"standard"`
 	Ask        []string `help:"Ask a person before each call of this tool: perdure approve answers. Can be given several times." placeholder:"TOOL"`
 	Deny       []string `help:"Let no call of this tool run. Can be given several times." placeholder:"TOOL"`
+	MCPTool    []string `name:"mcp-tool" help:"Show this tool to MCP clients on /mcp; * shows all that need no capability. Can be given several times." placeholder:"TOOL"`
 }
 
 // Run serves until a signal comes, then lets what is in work settle. Ending so is no error.
@@ -49,7 +51,7 @@ func (c *serveCommand) Run(ctx context.Context, a *app) error {
 	}
 	err := a.Serve(ctx, Serving{
 		Dir: a.flags.Data, Database: a.flags.Database, Addr: c.Addr, Expose: c.Expose, AllowShell: c.AllowShell, Disclosure: c.Disclosure,
-		Ask: c.Ask, Deny: c.Deny, Retention: a.retention(c.Retention), Log: a.log,
+		Ask: c.Ask, Deny: c.Deny, MCP: c.MCPTool, Retention: a.retention(c.Retention), Log: a.log,
 		Ready: func(s Served) {
 			fmt.Fprintln(a.out, s.URL)
 			a.say("data      %s", a.line(a.flags.Data, 300))

@@ -1,6 +1,7 @@
 package mcpserver
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"sync"
@@ -38,29 +39,35 @@ func (s *Server) told(r *reply) {
 	}
 }
 
-// adapt moves what the SDK does not know to where it keeps it: the task parameter of the old wire, and the tasks to listen
-// to. What a client put there itself goes.
+// adapt is adaptParams for a whole message.
 func adapt(body []byte, m message) []byte {
-	if m.Method != "tools/call" && m.Method != "subscriptions/listen" {
+	params := adaptParams(m.Method, m.Params)
+	if bytes.Equal(params, m.Params) {
 		return body
 	}
-	params := map[string]json.RawMessage{}
-	if perdure.DecodeJSON(m.Params, &params) != nil {
+	whole := map[string]json.RawMessage{}
+	if perdure.DecodeJSON(body, &whole) != nil {
 		return body // the SDK refuses it in its own words
 	}
-	meta := metaOf(m.Params)
+	whole["params"] = params
+	return marshal(whole)
+}
+
+// adaptParams moves what the SDK does not know to where it keeps it: the task parameter of the old wire. What a client put
+// there itself goes.
+func adaptParams(method string, given json.RawMessage) json.RawMessage {
+	if method != "tools/call" {
+		return given
+	}
+	params := map[string]json.RawMessage{}
+	if perdure.DecodeJSON(given, &params) != nil {
+		return given
+	}
+	meta := metaOf(given)
 	_, forged := meta[metaTask]
 	task, ok := params["task"]
-	if m.Method == "subscriptions/listen" {
-		var wanted map[string]json.RawMessage
-		_ = perdure.DecodeJSON(params["notifications"], &wanted) // the SDK refuses it
-		task, ok = wanted["taskIds"]
-		if !ok {
-			task, ok = params["taskIds"]
-		}
-	}
 	if !ok && !forged {
-		return body
+		return given
 	}
 	if meta == nil {
 		meta = map[string]json.RawMessage{}
@@ -70,10 +77,5 @@ func adapt(body []byte, m message) []byte {
 		meta[metaTask] = task
 	}
 	params["_meta"] = marshal(meta)
-	whole := map[string]json.RawMessage{}
-	if perdure.DecodeJSON(body, &whole) != nil {
-		return body
-	}
-	whole["params"] = marshal(params)
-	return marshal(whole)
+	return marshal(params)
 }

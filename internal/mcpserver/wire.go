@@ -147,10 +147,6 @@ func (s *Server) receive(next mcp.MethodHandler) mcp.MethodHandler {
 			if p.modern && !p.tasks {
 				return nil, needsTasks()
 			}
-		case *mcp.SubscriptionsListenRequest:
-			if ids := taskIDs(r.Params); len(ids) > 0 {
-				return s.listen(ctx, p, r, ids)
-			}
 		}
 		result, err := next(ctx, method, req)
 		if err != nil {
