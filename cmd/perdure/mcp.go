@@ -171,9 +171,14 @@ func proxyMCP(ctx context.Context, p mcp.Proxying, log *slog.Logger) (err error)
 	if err != nil {
 		return errors.Join(err, client.Close(true))
 	}
-	err = whileRunning(ctx, eng.Run, func(ctx context.Context) error {
+	door := newDoor(eng, st, dir, log) // so that people can look, and resolve, while the proxy has the directory
+	if err := door.openSocket(); err != nil {
+		return errors.Join(err, client.Close(true))
+	}
+	run := func(ctx context.Context) error { return door.carry(ctx, eng.Run) }
+	err = whileRunning(ctx, run, func(ctx context.Context) error {
 		server, err := mcpserver.New(ctx, mcpserver.Config{
-			Engine: eng, Tools: marked, Local: &mcpserver.Principal{ID: localPrincipal}, Name: p.Name, Version: version().Version, SoftBudget: p.SoftBudget, Log: log,
+			Engine: eng, Tools: marked, Local: &mcpserver.Principal{ID: localPrincipal}, Name: p.Name, Command: "perdure --data " + dir, Version: version().Version, SoftBudget: p.SoftBudget, Log: log,
 		})
 		if err != nil {
 			return err
@@ -183,7 +188,7 @@ func proxyMCP(ctx context.Context, p mcp.Proxying, log *slog.Logger) (err error)
 		}
 		return server.ServeStdio(ctx, io.NopCloser(p.In), nopCloser{p.Out})
 	})
-	return errors.Join(err, client.Close(true))
+	return errors.Join(err, client.Close(true), door.close())
 }
 
 // proxyName is the name of a proxy that was given none: of its command, with a digest of all its words.

@@ -64,14 +64,11 @@ func plainResult(r perdure.ToolResult) toolResult {
 
 // unknown is the honest third outcome: it may or may not have happened, and only a person finds out.
 func (s *Server) unknown(made ofCall) toolResult {
-	where := fmt.Sprintf("perdure resolve %s/%s", made.key.Session, made.key.Call)
-	said := map[string]any{"outcome": "unknown", "call_id": string(made.ID), "resolve": where}
+	where := fmt.Sprintf("%s session list", s.cfg.Command)
+	said := map[string]any{"outcome": "unknown", "call_id": string(made.ID)}
 	if made.Task != nil {
-		where = "perdure resolve " + string(made.Task.ID)
-		said["task_id"], said["resolve"] = taskID(made.ID), where
-		if s.cfg.BaseURL != "" {
-			where = s.cfg.BaseURL + "/v1/tasks/" + string(made.Task.ID) + "/resolve"
-		}
+		where = fmt.Sprintf("%s task resolve %s", s.cfg.Command, made.Task.ID)
+		said["task_id"] = taskID(made.ID)
 	}
 	said["resolve_url"] = where
 	text, _ := json.Marshal(said) // texts only

@@ -81,7 +81,7 @@ type Config struct {
 	SoftBudget time.Duration // that a call without a task is waited for; 0 or more than 50 s: 50 s (M9)
 	PureBudget time.Duration // that a pure call is waited for by a client with Tasks; 0: 10 s (M2)
 	Keep       time.Duration // a result after its task's end; 0: 24 h (M8)
-	BaseURL    string        // where people resolve and approve; empty: they are told the command
+	Command    string        // by which people resolve and approve, as far as its verbs; empty: perdure
 	Log        *slog.Logger  // nil: discarded
 	Extend     func(*mcp.Server)
 	// Complete answers completion/complete, where Extend adds something to complete. nil: nothing does.
@@ -146,6 +146,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 func withDefaults(cfg Config) Config {
 	cfg.Name = cmp.Or(cfg.Name, "perdure")
 	cfg.Version = cmp.Or(cfg.Version, "dev")
+	cfg.Command = cmp.Or(cfg.Command, "perdure")
 	if cfg.SoftBudget <= 0 || cfg.SoftBudget > maxBudget {
 		cfg.SoftBudget = maxBudget
 	}

@@ -149,29 +149,31 @@ func waitsForOthers(p peer, t perdure.Task) bool {
 
 // whereToApprove says where a person answers.
 func (s *Server) whereToApprove(t perdure.Task) string {
-	where := "perdure approval list"
-	if s.cfg.BaseURL != "" {
-		where = s.cfg.BaseURL + "/v1/approvals"
-	}
-	return "Waits for a person's approval. " + t.InputRequest.Prompt + ". Approve it where the server is run: " + where
+	return "Waits for a person's approval: " + t.InputRequest.Prompt + ". Where the server is run: " + s.cfg.Command + " approval list"
 }
 
 // lastLine is what the task said last, in a line.
 func lastLine(t perdure.Task) string {
-	if t.State.Terminal() {
+	switch {
+	case t.State == perdure.TaskSucceeded:
+		return "" // its result says it all
+	case t.State.Terminal():
 		return line(t.Summary)
 	}
 	if t.Progress != nil && t.Progress.Label != "" {
 		return line(t.Progress.Label)
 	}
-	if t.StateDetail != "" && t.StateDetail != "Starting" {
-		return line(t.StateDetail)
+	if own := t.StateDetail; own != "" && own != "Starting" && !strings.HasPrefix(own, "re-attached") {
+		return line(own)
 	}
 	lines := strings.Split(strings.TrimSpace(t.Tail), "\n")
 	if last := line(lines[len(lines)-1]); last != "" {
 		return last
 	}
 	if pr := t.Progress; pr != nil && pr.Current != nil {
+		if pr.Total != nil && *pr.Total > 0 {
+			return fmt.Sprintf("%g of %g", *pr.Current, *pr.Total)
+		}
 		return fmt.Sprintf("%g", *pr.Current)
 	}
 	return line(t.StateDetail)

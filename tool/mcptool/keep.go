@@ -137,6 +137,7 @@ type line struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
 	Result json.RawMessage `json:"result"`
+	Params json.RawMessage `json:"params"`
 }
 
 // accept serves one client after another; a new one takes the place of the one before.
@@ -226,6 +227,13 @@ func (r *kept) answered(m line) bool {
 			r.end()
 		}
 		return true
+	case "notifications/cancelled": // which gets no answer
+		var of struct {
+			RequestID json.RawMessage `json:"requestId"`
+		}
+		if perdure.DecodeKnownJSON(m.Params, &of) == nil {
+			delete(r.calls, string(of.RequestID))
+		}
 	case "tools/call":
 		known, ok := r.calls[string(m.ID)]
 		if !ok {
