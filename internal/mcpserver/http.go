@@ -28,8 +28,8 @@ const maxBody = 4 << 20
 // their initialize asked for.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.http.ServeHTTP(w, r) }
 
-// handler is the front: origin, then who it is, then the body, then the wire.
-func (s *Server) handler() http.Handler {
+// front is what answers: origin, then who it is, then the body, then the wire.
+func (s *Server) front() http.Handler {
 	server := func(*http.Request) *mcp.Server { return s.mcp }
 	stateless := mcp.NewStreamableHTTPHandler(server, &mcp.StreamableHTTPOptions{
 		Stateless: true, Logger: s.cfg.Log, MaxRequestBodyBytes: maxBody, PropagateRequestCancellation: true,
@@ -156,7 +156,7 @@ func refuse(w http.ResponseWriter, r *http.Request, m message) bool {
 			TaskID string `json:"taskId"`
 		}
 		given := r.Header.Get("Mcp-Name")
-		if perdure.DecodeKnownJSON(m.Params, &params) == nil && given != "" && given != params.TaskID {
+		if perdure.DecodeKnownJSON(m.Params, &params) == nil && given != params.TaskID {
 			return fail(http.StatusBadRequest, mcp.CodeHeaderMismatch, "the header Mcp-Name is not the task of the body")
 		}
 	}

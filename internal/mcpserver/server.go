@@ -139,7 +139,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 		cfg.Extend(s.mcp)
 	}
 	s.mcp.AddReceivingMiddleware(s.receive)
-	s.http = s.handler()
+	s.http = s.front()
 	return s, nil
 }
 
@@ -156,6 +156,13 @@ func withDefaults(cfg Config) Config {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	return cfg
+}
+
+// Close ends the sessions of clients of the older wire. What runs goes on.
+func (s *Server) Close() {
+	for session := range s.mcp.Sessions() {
+		_ = session.Close() // it is over
+	}
 }
 
 // expose registers the marked tools.

@@ -3,7 +3,6 @@ package mcpserver
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -63,7 +62,7 @@ func (p *pipe) Write(ctx context.Context, m jsonrpc.Message) error {
 		return nil
 	}
 	var id string
-	if json.Unmarshal(metaOf(r.Result)[metaCall], &id) != nil {
+	if perdure.DecodeJSON(metaOf(r.Result)[metaCall], &id) != nil {
 		return nil
 	}
 	session, err := p.s.session(ctx, *p.s.cfg.Local)

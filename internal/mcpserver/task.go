@@ -62,7 +62,7 @@ func (s *Server) taskMethods() error {
 				params = &taskParams{}
 			}
 			p := peerOf(ctx)
-			if p.modern == (method == methodResult || method == methodList) || !p.modern && method == methodUpdate {
+			if newer := method == methodUpdate; p.modern && (method == methodResult || method == methodList) || !p.modern && newer {
 				return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: method + " is not of this version of the protocol"}
 			}
 			result, err := answer(ctx, p, params)

@@ -9,6 +9,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/perdure/perdure"
 )
 
 // The smallest picture and the smallest sound.
@@ -101,9 +103,16 @@ func talks(s *mcp.Server) {
 		}
 		return text("told of progress"), nil
 	})
+	asks(s)
+}
+
+// asks adds the tools that ask the client while they run.
+func asks(s *mcp.Server) {
 	plain(s, "test_sampling", `{"type":"object","properties":{"prompt":{"type":"string"}},"required":["prompt"]}`, func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		var in struct{ Prompt string }
-		if err := json.Unmarshal(r.Params.Arguments, &in); err != nil {
+		var in struct {
+			Prompt string `json:"prompt"`
+		}
+		if err := perdure.DecodeJSON(r.Params.Arguments, &in); err != nil {
 			return nil, err
 		}
 		said, err := r.Session.CreateMessage(ctx, sampling(in.Prompt, 100))
@@ -113,8 +122,10 @@ func talks(s *mcp.Server) {
 		return text("LLM response: %s", said.Content.(*mcp.TextContent).Text), nil
 	})
 	plain(s, "test_elicitation", `{"type":"object","properties":{"message":{"type":"string"}},"required":["message"]}`, func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		var in struct{ Message string }
-		if err := json.Unmarshal(r.Params.Arguments, &in); err != nil {
+		var in struct {
+			Message string `json:"message"`
+		}
+		if err := perdure.DecodeJSON(r.Params.Arguments, &in); err != nil {
 			return nil, err
 		}
 		return elicited(ctx, r, "User response: action=%s, content=%s", in.Message, `{"type":"object","properties":{

@@ -102,6 +102,12 @@ func rounds(s *mcp.Server) {
 			"user_name": question("What is your name?", "name", "string"), "greeting": sampling("Generate a greeting", 50), "client_roots": &mcp.ListRootsParams{},
 		}, "three"), nil
 	})
+	several(s)
+	promptRounds(s)
+}
+
+// several adds the tools whose rounds follow from one another.
+func several(s *mcp.Server) {
 	plain(s, "test_input_required_result_multi_round", anyObject, func(_ context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		state := ""
 		if r.Params.RequestState != "" {
@@ -130,6 +136,10 @@ func rounds(s *mcp.Server) {
 		}
 		return ask(requests, ""), nil
 	})
+}
+
+// promptRounds adds the prompt that asks first.
+func promptRounds(s *mcp.Server) {
 	s.AddPrompt(&mcp.Prompt{Name: "test_input_required_result_prompt", Description: "Asks for its context first"},
 		func(_ context.Context, r *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
 			if said, ok := r.Params.InputResponses["user_context"]; ok {
