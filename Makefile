@@ -14,7 +14,7 @@ test: ## brings what the tests need, then go vet and the tests with the race det
 sim: ## the simulations with large counts, about a quarter of an hour: a million random steps on lanes, then storms of kills
 	@bash scripts/sim.sh
 
-security: ## the attacks on files and secrets with the full numbers: hostile names, races, canaries; a few minutes
+security: ## the attacks on files, secrets, the way out and the sandbox with the full numbers; a few minutes
 	@bash scripts/security.sh
 
 reliability: ## runs every attack that counts its trials, for hours, and writes RELIABILITY.md; SCALE=quick takes half an hour
@@ -37,6 +37,8 @@ cover: ## coverage by package, and as a page: coverage.html
 
 bench: ## measures Perdure beside plain SQLite, and beside plain Postgres where its server is: a table, and bench.json; docs/how-to/read-the-figures.md explains it
 	CGO_ENABLED=0 go run ./bench
+	CGO_ENABLED=0 go run ./bench/schedules
+	CGO_ENABLED=0 go run ./bench/borders
 
 conformance: ## the MCP suites against our server, the inspector's CLI, and two servers of others behind the proxy; installs what it needs of Node
 	@bash scripts/conformance.sh

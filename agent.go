@@ -21,6 +21,7 @@ type Agent struct {
 	DisableBackground bool              `json:"disable_background,omitempty"` // keeps the background set out (TL33)
 	DryRun            bool              `json:"dry_run,omitempty"`            // pure tools run, others say what they would do (AP13)
 	AskEffects        bool              `json:"ask_effects,omitempty"`        // a person is asked before every call of a tool that is not pure, whatever the policies allow
+	AskUntrusted      bool              `json:"ask_untrusted,omitempty"`      // once anything from outside was read, a person is asked before every call that reaches further than the session (S3)
 	SoftBudgetMS      int64             `json:"soft_budget_ms,omitempty"`     // of tools that name none; 0: the engine's; -1: they never leave their turn (LN2)
 	ClientTools       bool              `json:"client_tools,omitempty"`       // the client answers client-side tools (AP11)
 	ClientConnections bool              `json:"client_connections,omitempty"` // the client sets up connections that tools need (AP12)

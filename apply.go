@@ -75,6 +75,10 @@ func (s *Session) apply(e Event) error {
 			s.Notices = append(s.Notices, f.Notice)
 			s.Nudged = s.Nudged || f.Wake == WakeContinue
 		}
+	case SchedulePaused:
+		if len(f.Notice.Parts) > 0 {
+			s.Notices = append(s.Notices, f.Notice)
+		}
 	case ToolUnknown:
 		s.Unknown[f.CallID] = f.Name
 	case ToolResolved:
@@ -111,7 +115,8 @@ func (s *Session) applyTurn(e Event) error {
 	}
 	switch e.Fact.(type) {
 	case TaskCancelRequested, TaskCancelReceipt, TaskReattached, TaskResolved, TaskMessageReceived, OutputReplaced, ToolTakenOver,
-		ToolDetached, AuditRecorded, ResourceUpdated, LeaseExpired, LeaseCleanupFailed, FileWritten:
+		ToolDetached, AuditRecorded, ResourceUpdated, LeaseExpired, LeaseCleanupFailed, FileWritten, RequestDenied,
+		ScheduleCreated, ScheduleFired, ScheduleSkipped, ScheduleCanceled:
 		return nil // they tell the story; the task's snapshot tells the state
 	}
 	if bill, ok := e.Fact.(Generation); ok && bill.Tool != "" { // tools work also where no turn runs
@@ -323,7 +328,7 @@ func (s *Session) completeCall(f ToolCompleted) error {
 func (s *Session) completeAct() {
 	t := s.Turn
 	for _, c := range t.Calls {
-		s.Transcript = append(s.Transcript, Message{Role: RoleToolResult, Parts: []Part{{Type: PartToolResult, Result: c.Result}}})
+		s.Transcript = append(s.Transcript, Message{Role: RoleToolResult, Parts: []Part{{Type: PartToolResult, Result: c.Result, Untrusted: c.Result != nil && c.Result.Untrusted}}})
 	}
 	t.ToolCallCount += len(t.Calls)
 	t.Loop.note(t.Calls)

@@ -299,7 +299,7 @@ func (s *Session) repair(f TranscriptRepaired) error {
 			break
 		}
 	}
-	s.Transcript = slices.Insert(s.Transcript, at, Message{Role: RoleToolResult, Parts: []Part{{Type: PartToolResult, Result: f.Result}}})
+	s.Transcript = slices.Insert(s.Transcript, at, Message{Role: RoleToolResult, Parts: []Part{{Type: PartToolResult, Result: f.Result, Untrusted: f.Result.Untrusted}}})
 	s.Compacted.moved(at, 1)
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 // delivery makes the notification that brings one ended task home.
 func (s *Session) delivery(m Moment, task Task) TaskDelivered {
 	id := DeriveID[MessageID](m.Secret, m.Now, string(task.ID), fmt.Sprint(task.Attempt), string(task.State))
-	message := Message{ID: id, Role: RoleNotification, Parts: []Part{{Type: PartText, Text: task.Notification()}}, At: m.Now}
+	message := Message{ID: id, Role: RoleNotification, Parts: []Part{{Type: PartText, Text: task.Notification(), Untrusted: true}}, At: m.Now}
 	return TaskDelivered{Message: message, TaskIDs: []TaskID{task.ID}, Wake: task.Wake}
 }
 

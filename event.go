@@ -236,8 +236,20 @@ func decodeLater(t EventType, data json.RawMessage) (Fact, error) {
 		return decodeAs[ApprovalRequested](data)
 	case "approval.resolved":
 		return decodeAs[ApprovalResolved](data)
+	case "schedule.created":
+		return decodeAs[ScheduleCreated](data)
+	case "schedule.fired":
+		return decodeAs[ScheduleFired](data)
+	case "schedule.skipped":
+		return decodeAs[ScheduleSkipped](data)
+	case "schedule.paused":
+		return decodeAs[SchedulePaused](data)
+	case "schedule.canceled":
+		return decodeAs[ScheduleCanceled](data)
 	case "file.written":
 		return decodeAs[FileWritten](data)
+	case "egress.denied":
+		return decodeAs[RequestDenied](data)
 	case "audit.recorded":
 		return decodeAs[AuditRecorded](data)
 	case "resource.updated":

@@ -23,6 +23,7 @@ import (
 func facts() []perdure.Fact {
 	return []perdure.Fact{
 		perdure.SessionCreated{}, perdure.SessionUpdated{}, perdure.SessionActivated{}, perdure.SessionIdled{}, perdure.SessionStopped{},
+		perdure.ScheduleCreated{}, perdure.ScheduleFired{}, perdure.ScheduleSkipped{}, perdure.SchedulePaused{}, perdure.ScheduleCanceled{},
 		perdure.MessageReceived{}, perdure.TurnStarted{}, perdure.InterruptRequested{},
 		perdure.TurnCompleted{}, perdure.TurnFailed{}, perdure.TurnCanceled{}, perdure.TurnSealed{},
 		perdure.ReasonStarted{}, perdure.ReasonCompleted{}, perdure.ReasonRecovered{},
@@ -34,7 +35,7 @@ func facts() []perdure.Fact {
 		perdure.SessionAwaits{}, perdure.ToolDetached{}, perdure.ToolCallRequested{}, perdure.CallReplanned{},
 		perdure.ApprovalRequested{}, perdure.ApprovalResolved{}, perdure.TaskMessageSent{}, perdure.TaskMessageReceived{},
 		perdure.ContextCompacted{}, perdure.OutputReplaced{}, perdure.LoopDetected{}, perdure.SessionForked{},
-		perdure.AuditRecorded{}, perdure.ResourceUpdated{}, perdure.LeaseExpired{}, perdure.LeaseCleanupFailed{}, perdure.FileWritten{},
+		perdure.AuditRecorded{}, perdure.ResourceUpdated{}, perdure.LeaseExpired{}, perdure.LeaseCleanupFailed{}, perdure.FileWritten{}, perdure.RequestDenied{},
 	}
 }
 

@@ -150,8 +150,26 @@ func (LeaseExpired) EventType() EventType { return "lease.expired" }
 // EventType is lease.cleanup_failed.
 func (LeaseCleanupFailed) EventType() EventType { return "lease.cleanup_failed" }
 
+// EventType is schedule.created.
+func (ScheduleCreated) EventType() EventType { return "schedule.created" }
+
+// EventType is schedule.fired.
+func (ScheduleFired) EventType() EventType { return "schedule.fired" }
+
+// EventType is schedule.skipped.
+func (ScheduleSkipped) EventType() EventType { return "schedule.skipped" }
+
+// EventType is schedule.paused.
+func (SchedulePaused) EventType() EventType { return "schedule.paused" }
+
+// EventType is schedule.canceled.
+func (ScheduleCanceled) EventType() EventType { return "schedule.canceled" }
+
 // EventType is file.written.
 func (FileWritten) EventType() EventType { return "file.written" }
+
+// EventType is egress.denied.
+func (RequestDenied) EventType() EventType { return "egress.denied" }
 
 // EventType is audit.recorded.
 func (AuditRecorded) EventType() EventType { return "audit.recorded" }

@@ -26,6 +26,7 @@ type (
 	ApprovalID    string // appr_…: one question to a person whether a call may run
 	ImageID       string // image_…, v7
 	LeaseID       string // resource_…, v7: a leased resource
+	ScheduleID    string // sched_…, v7
 	AgentID       string // agent_…, v7: a named configuration
 	HarnessID     string // harness_…, v7: a configuration that others build upon
 	ModelID       string // model_…, v7: a model of a provider
@@ -74,6 +75,9 @@ func (ImageID) Prefix() string { return "image" }
 
 // Prefix returns "resource".
 func (LeaseID) Prefix() string { return "resource" }
+
+// Prefix returns "sched".
+func (ScheduleID) Prefix() string { return "sched" }
 
 // Prefix returns "agent".
 func (AgentID) Prefix() string { return "agent" }

@@ -176,6 +176,7 @@ func (a Agent) Child(wanted Agent) Agent {
 	}
 	child.DryRun = a.DryRun || wanted.DryRun
 	child.AskEffects = a.AskEffects || wanted.AskEffects
+	child.AskUntrusted = a.AskUntrusted || wanted.AskUntrusted
 	child.DisableBackground = a.DisableBackground || wanted.DisableBackground
 	child.ClientTools, child.ClientConnections = false, false // the client speaks with the parent
 	child.MaxIterations = tighter(a.MaxIterations, wanted.MaxIterations)

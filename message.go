@@ -3,6 +3,7 @@ package perdure
 import (
 	"encoding/json"
 	"math"
+	"slices"
 	"strings"
 	"time"
 )
@@ -74,6 +75,7 @@ type Part struct {
 	ImageFile *ImageFile  `json:"image_file,omitempty"`
 	Call      *ToolCall   `json:"tool_call,omitempty"`
 	Result    *ToolResult `json:"tool_result,omitempty"`
+	Untrusted bool        `json:"untrusted,omitempty"` // it came from outside, and nobody who may give orders wrote it (S3)
 }
 
 // Message is one entry of a transcript, or an input on its way there.
@@ -94,6 +96,15 @@ type Message struct {
 func Text(text string) Message {
 	return Message{Role: RoleUser, Parts: []Part{{Type: PartText, Text: text}}}
 }
+
+// Untrusted reports whether a part of the message came from outside.
+func (m Message) Untrusted() bool {
+	return slices.ContainsFunc(m.Parts, func(p Part) bool { return p.Untrusted || p.Result != nil && p.Result.Untrusted })
+}
+
+// ReadUntrusted reports whether anything that came from outside stands before the model: also from turns before this one,
+// since it reads them again with each step, and what was left out of the context may live on in its summary.
+func (s *Session) ReadUntrusted() bool { return slices.ContainsFunc(s.Transcript, Message.Untrusted) }
 
 // Text joins the text parts with newlines.
 func (m Message) Text() string {

@@ -1,6 +1,7 @@
 package perdure_test
 
 import (
+	"encoding/json"
 	"math"
 	"testing"
 
@@ -126,5 +127,55 @@ func TestUsageAdds(t *testing.T) {
 
 	if want := (perdure.Usage{InputTokens: math.MaxInt64, OutputTokens: 4}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+// TestUntrusted: what came from outside stands in the transcript as such, also when a later turn reads it again, in a fork
+// of the session, and after the repair of a transcript (S3).
+func TestUntrusted(t *testing.T) {
+	t.Parallel()
+	text := func(untrusted bool) perdure.Part {
+		return perdure.Part{Type: perdure.PartText, Text: "x", Untrusted: untrusted}
+	}
+	result := func(untrusted bool) perdure.Part {
+		return perdure.Part{Type: perdure.PartToolResult, Result: &perdure.ToolResult{CallID: "call_1", Untrusted: untrusted}}
+	}
+	for name, c := range map[string]struct {
+		parts []perdure.Part
+		want  bool
+	}{
+		"nothing":                      {nil, false},
+		"words of a person":            {[]perdure.Part{text(false)}, false},
+		"a mail beside them":           {[]perdure.Part{text(false), text(true)}, true},
+		"a result of our own":          {[]perdure.Part{result(false)}, false},
+		"a result from outside":        {[]perdure.Part{result(true)}, true},
+		"a message that is not a part": {[]perdure.Part{{Type: perdure.PartToolResult}}, false},
+	} {
+		message := perdure.Message{Role: perdure.RoleUser, Parts: c.parts}
+		s := perdure.NewSession("session_1")
+		s.Transcript = []perdure.Message{perdure.Text("before"), message, perdure.Text("after")}
+		if message.Untrusted() != c.want || s.ReadUntrusted() != c.want {
+			t.Errorf("%s: got %t and %t, want %t", name, message.Untrusted(), s.ReadUntrusted(), c.want)
+		}
+	}
+
+	w := asking(t, perdure.Agent{})
+	w.settle(w.answer("", call("a"))...)
+	w.wake()
+	run := w.runs()[0].Call
+
+	w.settle(completed(run, perdure.ToolResult{CallID: run.ID, Result: json.RawMessage(`1`), Untrusted: true}))
+	w.wake()
+
+	marked := 0
+	for _, m := range w.session.Transcript {
+		for _, p := range m.Parts {
+			if p.Untrusted {
+				marked++
+			}
+		}
+	}
+	if !w.session.ReadUntrusted() || marked != 1 {
+		t.Errorf("%d parts are marked, want the result of the call", marked)
 	}
 }

@@ -249,6 +249,7 @@ type WebRequest struct {
 	Kind     EgressKind          // on whose behalf; empty: other
 	Purpose  string              // opens the addresses that the operator listed for it, and no others (EG3); empty: none
 	List     NetworkList         // of the session, merged
+	Signing  EgressSigning       // whether the host of the guard puts its name to it; empty: not
 	MaxBytes int64               // of the answer's body; 0, or more than the guard's own limit: that limit
 }
 
@@ -273,6 +274,16 @@ const (
 	EgressOther       EgressKind = "other"
 )
 
+// EgressSigning says whether a request is signed by what the guard was given for that (EG1).
+type EgressSigning string
+
+// The ways of signing.
+const (
+	SigningDisabled EgressSigning = "disabled"
+	SigningDefault  EgressSigning = "platform_default" // signed where there is something that signs
+	SigningRequired EgressSigning = "required"         // signed, or not sent
+)
+
 // EgressCode names what went wrong with a request (EG1).
 type EgressCode string
 
@@ -280,17 +291,34 @@ type EgressCode string
 const (
 	EgressInvalid   EgressCode = "invalid_request"
 	EgressDenied    EgressCode = "denied"
+	EgressUnsigned  EgressCode = "signing_unavailable"
 	EgressTransport EgressCode = "transport"
 )
 
+// Whose word decided a denial, for EgressError.
+const (
+	LayerGuard    = "guard"    // what is refused to everybody: addresses, ports, schemes, redirects
+	LayerOperator = "operator" // the list of whoever runs the server
+	LayerSession  = "session"  // what harness, agent and session come to together (NL2)
+)
+
 // EgressError says why a request has no answer. errors.Is tells Invalid for invalid_request and denied, and
-// Unavailable for transport.
+// Unavailable for transport and signing_unavailable.
 type EgressError struct {
-	Code EgressCode
-	Host string // as it was asked for
-	Rule string // what decided a denial: "blocked", "allowed", "address", "scheme", "redirect"
-	Text string // fit for people
-	Err  error  // the cause, if there is one
+	Code  EgressCode
+	Host  string // as it was asked for
+	Rule  string // what decided a denial: "blocked", "allowed", "address", "scheme", "redirect"
+	Layer string // whose rule that was; empty where nothing was denied
+	Text  string // fit for people
+	Err   error  // the cause, if there is one
+}
+
+// RequestDenied says that a request of a call was not let out (EG6). What it wanted to send stands nowhere.
+type RequestDenied struct {
+	Host  string `json:"host"`
+	Layer string `json:"layer"`
+	Rule  string `json:"rule"`
+	Why   string `json:"why,omitempty"`
 }
 
 // Error returns the text with its code.
@@ -301,7 +329,7 @@ func (e *EgressError) Unwrap() error { return e.Err }
 
 // Is reports whether target is the error's kind.
 func (e *EgressError) Is(target error) bool {
-	if e.Code == EgressTransport {
+	if e.Code == EgressTransport || e.Code == EgressUnsigned {
 		return target == Unavailable
 	}
 	return target == Invalid

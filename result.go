@@ -34,6 +34,7 @@ type ToolResult struct {
 	ConnectionRequired string          `json:"connection_required,omitempty"`
 	RawOutput          *string         `json:"-"` // nil: absent; never serialised to a model or client
 	ErrorKind          ErrorKind       `json:"error_kind,omitempty"`
+	Untrusted          bool            `json:"untrusted,omitempty"`     // it came from outside: a page, a file, the output of a command (S3)
 	NeverStarted       bool            `json:"never_started,omitempty"` // the tool was not entered
 	Read               []TaskID        `json:"read,omitempty"`          // tasks whose end this result told the model (DL5)
 }

@@ -12,7 +12,7 @@ import (
 
 // FoldVersion is the version of what [Session.Apply] makes of a journal. A snapshot of another version is
 // ignored and the journal is folded from its start (O8).
-const FoldVersion = 3
+const FoldVersion = 4
 
 // Session is a durable conversation: the fold of its journal. Only [Session.Apply] changes it.
 // It is not safe for concurrent use; one goroutine owns a session.
@@ -129,15 +129,18 @@ func (s *Session) OpenTasks() []Task {
 	return open
 }
 
+// works reports whether a task is at work. A monitor only stands for its schedule.
+func (t Task) works() bool { return t.Kind != KindMonitor }
+
 // compareAge orders tasks by their creation.
 func (t Task) compareAge(other Task) int {
 	return cmp.Or(t.CreatedAt.Compare(other.CreatedAt), strings.Compare(string(t.ID), string(other.ID)))
 }
 
-// AtRest reports whether nothing is left to do: no turn, nothing queued, no live task, and no result on
+// AtRest reports whether nothing is left to do: no turn, nothing queued, no live task but monitors, and no result on
 // its way that would start a turn.
 func (s *Session) AtRest() bool {
-	return s.Turn == nil && len(s.OpenTasks()) == 0 && (s.Stopped != nil || len(s.Queue) == 0 && !s.wakes())
+	return s.Turn == nil && !slices.ContainsFunc(s.OpenTasks(), Task.works) && (s.Stopped != nil || len(s.Queue) == 0 && !s.wakes())
 }
 
 // wakes reports whether a result that came home starts a turn of its own (DL6, DL8).

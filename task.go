@@ -134,6 +134,13 @@ type TaskSpec struct {
 	Arguments          json.RawMessage `json:"arguments"`
 	Reattachable       bool            `json:"reattachable"` // informative; recovery judges by the classes
 	SignalOnCompletion bool            `json:"signal_on_completion"`
+
+	Schedule     ScheduleID `json:"schedule_id,omitempty"` // of a monitor, and of the runs that its schedule starts (SC23)
+	ScheduleType string     `json:"schedule_type,omitempty"`
+	Cron         string     `json:"cron_expression,omitempty"`
+	At           time.Time  `json:"scheduled_at,omitzero"`
+	Zone         string     `json:"timezone,omitempty"`
+	Nominal      time.Time  `json:"nominal_at,omitzero"` // of a run: for which of its moments
 }
 
 // Links names what belongs to a task elsewhere; they are merged field by field.

@@ -60,8 +60,9 @@ type Limits struct {
 
 // Approvals says when a person is asked beside what the policies of tools say.
 type Approvals struct {
-	AskEffects *bool `json:"ask_effects,omitempty"` // before every call of a tool that is not pure; nil: as above
-	Hard       bool  `json:"hard,omitempty"`        // a person is asked before each of them, and no layer below lifts that
+	AskEffects   *bool `json:"ask_effects,omitempty"`   // before every call of a tool that is not pure; nil: as above
+	AskUntrusted bool  `json:"ask_untrusted,omitempty"` // once anything from outside was read, before every call that reaches further than the session; no layer below lifts that
+	Hard         bool  `json:"hard,omitempty"`          // a person is asked before each of them, and no layer below lifts that
 }
 
 // Fold lays overlays over each other, root first. It is associative: Fold(a, Fold(b, c)) and Fold(Fold(a, b), c) are
@@ -90,7 +91,7 @@ func (o Overlay) under(child Overlay) Overlay {
 	o.Background = flag(o.Background, child.Background)
 	o.SoftBudgetMS = orAbove(child.SoftBudgetMS, o.SoftBudgetMS)
 	o.Limits = o.Limits.under(child.Limits)
-	o.Approvals = Approvals{AskEffects: flag(o.Approvals.AskEffects, child.Approvals.AskEffects), Hard: o.Approvals.Hard || child.Approvals.Hard}
+	o.Approvals = Approvals{AskEffects: flag(o.Approvals.AskEffects, child.Approvals.AskEffects), Hard: o.Approvals.Hard || child.Approvals.Hard, AskUntrusted: o.Approvals.AskUntrusted || child.Approvals.AskUntrusted}
 	o.Summarise = flag(o.Summarise, child.Summarise)
 	o.Recovery = orAbove(child.Recovery, o.Recovery)
 	o.DryRun = o.DryRun || child.DryRun

@@ -99,8 +99,9 @@ func Resolve(o Overlay) (perdure.Agent, error) {
 		MaxContinuations: o.Limits.Continuations.effective(perdure.DefaultMaxContinuations),
 		SealAfter:        o.Limits.SealAfter.effective(0),
 		SerialCalls:      o.ParallelToolCalls != nil && !*o.ParallelToolCalls, DisableBackground: o.Background != nil && !*o.Background,
-		AskEffects: o.Approvals.Hard || o.Approvals.AskEffects != nil && *o.Approvals.AskEffects,
-		Summarise:  o.Summarise != nil && *o.Summarise, Recovery: o.Recovery, SoftBudgetMS: o.SoftBudgetMS, DryRun: o.DryRun,
+		AskEffects:   o.Approvals.Hard || o.Approvals.AskEffects != nil && *o.Approvals.AskEffects,
+		AskUntrusted: o.Approvals.AskUntrusted,
+		Summarise:    o.Summarise != nil && *o.Summarise, Recovery: o.Recovery, SoftBudgetMS: o.SoftBudgetMS, DryRun: o.DryRun,
 		Locale: o.Locale, Timezone: o.Timezone, Metadata: o.Metadata,
 	}
 	switch {

@@ -60,6 +60,7 @@ func openWorld(ctx context.Context, cfg worldConfig) (*world, error) {
 		Store: w.store, Model: orders{asked: cfg.Asked, done: w.answered}, Tools: tool.NewRegistry(append(w.tools.list(), cfg.More...)...),
 		Shared: cfg.URL != "", Lease: cfg.Lease, Beat: cfg.Lease / 10, OrphanScan: cfg.Lease / 10,
 		PerSession: -1, PerSessionDetached: -1, PerProcess: -1, SoftBudget: cfg.Soft, QueueLength: -1, MaxExecutions: -1, NoProgress: -1, Drain: -1,
+		Outbound: local.Outbound{PerMinute: -1}, // figures of the path without it
 	})
 	if err != nil {
 		return nil, errors.Join(err, w.store.Close())

@@ -151,7 +151,7 @@ func TestRequests(t *testing.T) {
 		}
 		for _, one := range asked {
 			seen++
-			path := regexp.MustCompile(`\{[^}]*\}|\$\w+|\b(task|session|appr|call)_\w+`).ReplaceAllString(one[2], "{}")
+			path := regexp.MustCompile(`\{[^}]*\}|\$\w+|\b(task|session|appr|call|sched)_\w+`).ReplaceAllString(one[2], "{}")
 			if !slices.Contains(known, one[1]+" "+path) {
 				t.Errorf("%s: openapi.json has no %s %s", name, one[1], one[2])
 			}
@@ -228,7 +228,7 @@ func TestExitCodes(t *testing.T) {
 // TestEvents wants every type of event in events.md, with the fields that it has.
 func TestEvents(t *testing.T) {
 	t.Parallel()
-	facts := read(t, "fact.go") + read(t, "approval.go") + read(t, "compaction.go") + read(t, "lineage.go")
+	facts := read(t, "fact.go") + read(t, "approval.go") + read(t, "compaction.go") + read(t, "lineage.go") + read(t, "scheduled.go") + read(t, "network.go")
 	want := map[string]string{}
 	for _, kind := range regexp.MustCompile(`func \((\w+)\) EventType\(\) EventType \{ return "([^"]+)" \}`).FindAllStringSubmatch(read(t, "eventtype.go"), -1) {
 		_, fields, _ := strings.Cut(facts, "type "+kind[1]+" struct {\n")

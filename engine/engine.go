@@ -27,6 +27,8 @@ type Engine interface {
 	Tasks
 	Operations
 	Deliveries
+	Schedules
+	ScheduleActs
 	Tools
 	HostCalls
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the attacks on files and on secrets with the full numbers, and prints what was tried. It asks nothing and reads no
+# Runs the attacks on files, on secrets, on the way out and on the sandbox with the full numbers, and prints what was tried. It asks nothing and reads no
 # standard input.
 #
 #   PERDURE_NAMES=n      hostile names, each given to every method of every place that keeps files (2,000)
@@ -10,7 +10,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 exec </dev/null
 
-export PERDURE_NAMES=${PERDURE_NAMES:-2000} PERDURE_RACES=${PERDURE_RACES:-100000} PERDURE_CANARIES=${PERDURE_CANARIES:-1000}
+export PERDURE_INJECTIONS=all PERDURE_NAMES=${PERDURE_NAMES:-2000} PERDURE_RACES=${PERDURE_RACES:-100000} PERDURE_CANARIES=${PERDURE_CANARIES:-1000}
 
 # run PATTERN PACKAGE... runs the tests of a pattern, shows the lines that count, and ends where one is red or none is there.
 run() {
@@ -32,4 +32,9 @@ run '^(TestS04|TestDir|TestSeedsBesideAShell)' ./tool/file
 run '^(TestFiles|TestFileQuotas)' ./internal/sessionfile
 printf 'security: secrets: %s canaries\n' "$PERDURE_CANARIES"
 run 'Canar' ./internal/sessionport ./engine/local
+printf 'security: the way out\n'
+run '^(TestS1|TestS2|TestDial)' ./internal/egress
+run '^TestS3' ./internal/injection
+printf 'security: the sandbox\n'
+run '^(TestS11|TestS12)' ./internal/supervise
 printf 'security: done\n'

@@ -23,6 +23,8 @@ type SessionDump struct {
 	Spawns     []Spawn               // handles of its subagents, in the order of their claims
 	Partials   []Partial             // by message
 	Files      []File                // with their contents, by path
+	Schedules  []perdure.Schedule    // by id
+	Fires      []perdure.Fire        // of the schedules; of one by nominal time
 	Values     []Value               // with their texts, by key; its secrets stay where they are (SE3)
 }
 
@@ -49,7 +51,7 @@ type DumpWriter interface {
 
 // Check says whether d is whole and of one session. Invalid: what is wrong with it.
 func (d SessionDump) Check() error {
-	for _, check := range []func() error{d.checkJournal, d.checkCalls, d.checkTasks, d.checkSpawns, d.checkLogs, d.checkFiles, d.checkValues} {
+	for _, check := range []func() error{d.checkJournal, d.checkCalls, d.checkTasks, d.checkSpawns, d.checkSchedules, d.checkLogs, d.checkFiles, d.checkValues} {
 		if err := check(); err != nil {
 			return fmt.Errorf("session %s: %w", d.Session.ID, err)
 		}
@@ -123,6 +125,25 @@ func (d SessionDump) checkSpawns() error {
 			return fmt.Errorf("%w checkpoint of message %q of %s", perdure.Invalid, p.Message, p.Session)
 		}
 		last = p.Message
+	}
+	return nil
+}
+
+func (d SessionDump) checkSchedules() error {
+	known := map[perdure.ScheduleID]bool{}
+	for _, s := range d.Schedules {
+		if err := CheckSchedule(s); err != nil {
+			return err
+		}
+		if s.Session != d.Session.ID || known[s.ID] {
+			return fmt.Errorf("%w schedule %s of %s", perdure.Invalid, s.ID, s.Session)
+		}
+		known[s.ID] = true
+	}
+	for _, f := range d.Fires {
+		if f.Session != d.Session.ID || !known[f.Schedule] || f.Nominal.IsZero() {
+			return fmt.Errorf("%w fire of schedule %s of %s at %s", perdure.Invalid, f.Schedule, f.Session, f.Nominal)
+		}
 	}
 	return nil
 }

@@ -73,10 +73,13 @@ type Reader interface {
 	PartialReader
 	SpawnReader
 	ResourceReader
+	ScheduleReader
 	ValueReader
 	ImageReader
 	SecretReader
 	DirectoryReader
+	PaymentReader
+	RateReader
 	DumpReader
 }
 
@@ -96,10 +99,13 @@ type Tx interface {
 	SpawnWriter
 	ResourceWriter
 	LeaseWriter
+	ScheduleWriter
 	ValueWriter
 	ImageWriter
 	SecretWriter
 	DirectoryWriter
+	PaymentWriter
+	RateWriter
 	DumpWriter
 }
 

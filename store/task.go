@@ -22,10 +22,11 @@ type TaskCount struct {
 	N        int
 	Detached int // of the N, those that are Beside: they take none of the session's places (BG16)
 	Agents   int // of the N, those whose Origin is perdure.OriginSubagent: their limits are others (SA5)
+	Monitors int // of the N, those whose Kind is perdure.KindMonitor: they stand for their schedules and run nothing
 }
 
 // Places is how many of a session's places the tasks take.
-func (c TaskCount) Places() int { return c.N - c.Detached - c.Agents }
+func (c TaskCount) Places() int { return c.N - c.Detached - c.Agents - c.Monitors }
 
 // Delivery is an outbox row: the end of a task that has to come home (DL1).
 type Delivery struct {

@@ -44,4 +44,7 @@ type WorkerWriter interface {
 	RetireWorker(id perdure.WorkerID) error
 	// RemoveWorker hands the lease back; removing it again does nothing.
 	RemoveWorker(id perdure.WorkerID) error
+	// Elect reports whether this transaction has a role, which one transaction at a time has, until its end. It never waits:
+	// whoever comes while another one has the role goes without (RC12). Where one transaction at a time writes, it has every role.
+	Elect(role string) (bool, error)
 }

@@ -69,12 +69,17 @@ func (s Spec) faults() []string {
 	add(!s.Class.Valid(), "no effect class: set Class to perdure.Pure, Idempotent or AtMostOnce (TL10)")
 	add(!slices.Contains([]Policy{"", PolicyAuto, PolicyRequiresApproval, PolicyClientSide}, s.Policy), "unknown policy")
 	add(!slices.Contains([]Deferrable{"", DeferAutomatic, DeferNever, DeferAlways}, s.Deferrable), "unknown deferrable")
+	add(s.Pays() && s.Class != perdure.AtMostOnce, "it has the hint payment, so its class is at_most_once (PA2)")
+	add(s.Pays() && s.Hints.CapabilityID == "", "it has the hint payment and names no capability to pay for: set Hints.CapabilityID (PA1)")
 	add(s.SoftBudget < 0 && s.SoftBudget != Never, "negative soft budget")
 	add(s.Deadline < 0, "negative deadline")
 	add(s.Stall < 0, "negative stall timeout")
 	add(s.SoftBudget > 0 && s.SoftBudget >= s.HardDeadline(), "the soft budget is not below the deadline (ER7)")
 	return faults
 }
+
+// Pays reports whether the tool's calls may pay.
+func (s Spec) Pays() bool { return s.Hints.Payment != nil && *s.Hints.Payment }
 
 func nameForm() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`) }
 

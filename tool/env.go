@@ -19,6 +19,7 @@ type Env struct {
 	Mail     Mail
 	Dialog   Dialog
 	Agents   Agents
+	Plans    Schedules
 	Egress   Egress
 	Ports
 
@@ -45,6 +46,7 @@ type Ports struct {
 	Messages    Messages
 	Credentials Credentials
 	Utility     Utility
+	Payments    Payments
 	Platform    Platform // only the host opens it
 }
 

@@ -13,6 +13,7 @@ import (
 // run nil is a tool that the client runs: its policy becomes client_side, and running it here is a tool error (TL9).
 func Adapt(spec Spec, run func(ctx context.Context, call Call, env Env) Result) Tool {
 	spec.Class = ClassOf(spec.Hints, spec.Class)
+	spec.Inside, spec.Trusted = false, false // nobody knows what it reaches and reads
 	if run == nil {
 		spec.Policy = PolicyClientSide
 		run = func(_ context.Context, call Call, _ Env) Result {

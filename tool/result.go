@@ -22,17 +22,18 @@ const (
 
 // Result is what a tool returns. Make one with Success, Error, Failf, Internal or Connect.
 type Result struct {
-	Kind     ResultKind
-	Value    any               // success: encoded as JSON
-	Images   []perdure.Image   // success
-	Text     string            // tool error: fit for the model to read; connection: the provider
-	Err      error             // internal: for the log only (TL12)
-	Raw      *string           // the raw output, a typed field beside the JSON (TL14); nil: absent
-	ErrorAs  perdure.ErrorKind // empty: tool_error or internal, by kind
-	Read     []perdure.TaskID  // tasks whose end this result tells the model (DL5)
-	ExitCode *int              // of a command, for the record
-	Refused  bool              // the tool was not entered
-	Reveals  bool              // it shows a secret on purpose, and is not masked; counts only where [ReadSecret] was granted
+	Kind      ResultKind
+	Value     any               // success: encoded as JSON
+	Images    []perdure.Image   // success
+	Text      string            // tool error: fit for the model to read; connection: the provider
+	Err       error             // internal: for the log only (TL12)
+	Raw       *string           // the raw output, a typed field beside the JSON (TL14); nil: absent
+	ErrorAs   perdure.ErrorKind // empty: tool_error or internal, by kind
+	Read      []perdure.TaskID  // tasks whose end this result tells the model (DL5)
+	ExitCode  *int              // of a command, for the record
+	Refused   bool              // the tool was not entered
+	Untrusted bool              // it holds what came from outside; the runtime sets it for tools that are not Trusted (S3)
+	Reveals   bool              // it shows a secret on purpose, and is not masked; counts only where [ReadSecret] was granted
 }
 
 // Success makes a result of a value that encodes as JSON; nil is null.
@@ -79,7 +80,7 @@ func (r Result) Record(id perdure.CallID) (perdure.ToolResult, error) {
 	if err != nil {
 		return r.failed(id, perdure.ErrorInternal, perdure.GenericToolError), fmt.Errorf("encode result: %w", err)
 	}
-	return perdure.ToolResult{CallID: id, Result: body, Images: r.Images, RawOutput: r.Raw, Read: r.Read}, nil
+	return perdure.ToolResult{CallID: id, Result: body, Images: r.Images, RawOutput: r.Raw, Read: r.Read, Untrusted: r.Untrusted}, nil
 }
 
 func (r Result) failed(id perdure.CallID, kind perdure.ErrorKind, text string) perdure.ToolResult {
@@ -90,6 +91,7 @@ func (r Result) failed(id perdure.CallID, kind perdure.ErrorKind, text string) p
 	record.NeverStarted = r.Refused
 	record.RawOutput = r.Raw
 	record.Read = r.Read
+	record.Untrusted = r.Untrusted && !r.Refused
 	return record
 }
 

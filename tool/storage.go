@@ -69,6 +69,9 @@ type SecretStat struct {
 type Known interface {
 	// Any reports whether there is anything to mask.
 	Any() bool
+	// Readable says why not all of them are known now, for instance since the store does not answer; nil: they are. NotFound:
+	// the key of one is not here.
+	Readable() error
 	// Mask takes the secrets out of a text.
 	Mask(text string) string
 	// Stream takes them out of one stream, wherever its pieces were cut.

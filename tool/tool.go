@@ -53,6 +53,7 @@ type Hints struct {
 	SupportsBackground *bool          `json:"supports_background,omitempty"` // follows from Background; only foreign definitions set it
 	CPUBound           *bool          `json:"cpu_bound,omitempty"`
 	PersistOutput      *bool          `json:"persist_output,omitempty"`
+	Payment            *bool          `json:"payment,omitempty"` // its calls may pay; binds: the tool is at most once (PA2)
 	NarrationNoun      string         `json:"narration_noun,omitempty"`
 	CapabilityID       string         `json:"capability_id,omitempty"`
 	CapabilityName     string         `json:"capability_name,omitempty"`
@@ -75,6 +76,8 @@ type Spec struct {
 	Deadline     time.Duration // of execution; 0: DefaultDeadline
 	Stall        time.Duration // 0: no stall timeout
 	NeedsEnv     bool          // cannot work without a session (TL6)
+	Inside       bool          // it reaches nothing but what the session itself keeps: its files, values, tasks
+	Trusted      bool          // nothing in its results was written by others: no page, no file, no output of a command (S3)
 	DryAware     bool          // says by itself what it would do in a dry run (AP13); else it is not entered then
 	Prompt       string        // what the system prompt says while the tool is there; empty: nothing
 }
@@ -96,6 +99,11 @@ type Call struct {
 	// Granted is what of its permissions a policy or a person allowed expressly. It is told for [ReadSecret] only.
 	Granted []perdure.Permission
 }
+
+// ReadUntrusted is the kind of the permission to reach further than the session after its model read what came from outside;
+// its target is the tool. It is asked for by calls of tools that are not Inside, and granted unless the agent or a policy
+// says otherwise (S3).
+const ReadUntrusted = "untrusted"
 
 // ReadSecret is the kind of the permission to show the value of a secret to the model; its target is the secret's name. What
 // nobody allowed expressly is not allowed (SE3).

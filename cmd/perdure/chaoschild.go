@@ -39,19 +39,19 @@ const chaosOutage = 90 * time.Second
 
 // chaosParts are the processes of "perdure chaos" beside the driver.
 func chaosParts(ctx context.Context, part cli.ChaosPart) error {
-	socket := os.Getenv(chaos.LedgerVariable)
+	addr := os.Getenv(chaos.LedgerVariable)
 	switch part.Name {
 	case cli.ChaosLedger:
 		ctx, stop := untilClosed(ctx, os.Stdin)
 		defer stop()
-		ledger := chaos.Ledger{Path: part.File, Socket: socket}
-		return ledger.Run(ctx, func() { fmt.Fprintln(part.Out, socket) })
+		ledger := chaos.Ledger{Path: part.File}
+		return ledger.Run(ctx, func(addr string) { fmt.Fprintln(part.Out, addr) })
 	case cli.ChaosEffect:
 		return chaos.Enter(ctx, part.Ledger, chaos.Line{Effect: part.Effect, Class: string(perdure.AtMostOnce), PID: os.Getpid()})
 	}
 	ctx, stop := untilClosed(ctx, os.Stdin)
 	defer stop()
-	child := chaosChild{Dir: part.Dir, Ledger: socket, Database: os.Getenv("PERDURE_DATABASE"), Addr: os.Getenv("PERDURE_LISTEN"), Token: os.Getenv("PERDURE_TOKEN"), Sabotage: part.Sabotage, Log: part.Log}
+	child := chaosChild{Dir: part.Dir, Ledger: addr, Database: os.Getenv("PERDURE_DATABASE"), Addr: os.Getenv("PERDURE_LISTEN"), Token: os.Getenv("PERDURE_TOKEN"), Sabotage: part.Sabotage, Log: part.Log}
 	return child.run(ctx)
 }
 
@@ -72,7 +72,7 @@ type chaosChild struct {
 	Database string // as that of cli.Opening
 	Addr     string
 	Token    string
-	Ledger   string // socket
+	Ledger   string // its address
 	Sabotage string // how it breaks its word; empty: not at all
 	Log      *slog.Logger
 }
@@ -91,6 +91,9 @@ func (c chaosChild) run(ctx context.Context) (err error) {
 	spaces := newWorkspaces(st, c.Log)
 	defer func() { err = errors.Join(err, spaces.close()) }()
 	tools := tool.NewRegistry(slices.Concat(core.Tools(), file.Tools(), background.Tools(background.Config{}), subagent.Tools(), chaosTools(c.Ledger, c.Sabotage))...)
+	// What commands write into the ledger they write with this program, from inside their sandbox. Where the machine keeps
+	// none they run all the same: they are of our own script.
+	opening.Sandbox = cli.Sandbox{Unsafe: true, Reads: []string{self()}}
 	if err := addShell(tools, opening, spaces); err != nil {
 		return err
 	}
@@ -100,6 +103,7 @@ func (c chaosChild) run(ctx context.Context) (err error) {
 	cfg := local.Config{
 		Store: st, Shared: c.Database != "", Model: newModels(opening), Tools: tools, Files: spaces.files, Log: c.Log, DeferAbove: -1,
 		MaxExecutions: -1, NoProgress: -1, Beat: chaosBeat, Lease: chaosLease, OrphanScan: chaosScan, Drain: chaosDrain,
+		Outbound: local.Outbound{PerMinute: -1}, // a storm of commands is what it is for
 	}
 	eng, err := local.Open(ctx, cfg)
 	if err != nil {

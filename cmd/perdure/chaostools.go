@@ -38,7 +38,7 @@ func (s chaosSpan) of(order string) time.Duration {
 
 // chaosTools are tools of all three effect classes that write what they do into the outside ledger, before they return.
 // sabotage makes them break their word (see chaosChild).
-func chaosTools(socket, sabotage string) []tool.Tool {
+func chaosTools(ledger, sabotage string) []tool.Tool {
 	short, long := chaosSpan{5 * time.Millisecond, 300 * time.Millisecond}, chaosSpan{300 * time.Millisecond, 1200 * time.Millisecond}
 	var all []tool.Tool
 	for _, one := range []struct {
@@ -56,7 +56,7 @@ func chaosTools(socket, sabotage string) []tool.Tool {
 			one.spec.Class = perdure.Idempotent
 		}
 		all = append(all, tool.NewBackground(one.spec, func(ctx context.Context, in chaosOrder, env tool.Env) (chaosDone, error) {
-			return chaosEffect(ctx, chaosWork{socket: socket, class: class, span: one.span.of(in.Order)}, in, env)
+			return chaosEffect(ctx, chaosWork{ledger: ledger, class: class, span: one.span.of(in.Order)}, in, env)
 		}))
 	}
 	ask := tool.Spec{Name: "chaos_ask", Description: "Asks before it writes a label.", Class: perdure.Idempotent}
@@ -67,13 +67,13 @@ func chaosTools(socket, sabotage string) []tool.Tool {
 		if _, err := env.Dialog.Ask(ctx, tool.Question{Prompt: "Shall I go on with " + in.Order + "?"}); err != nil {
 			return chaosDone{}, err
 		}
-		return chaosEffect(ctx, chaosWork{socket: socket, class: perdure.Idempotent, span: short.of(in.Order)}, in, env)
+		return chaosEffect(ctx, chaosWork{ledger: ledger, class: perdure.Idempotent, span: short.of(in.Order)}, in, env)
 	}))
 }
 
 // chaosWork is one effect to be.
 type chaosWork struct {
-	socket string
+	ledger string // its address
 	class  perdure.EffectClass
 	span   time.Duration
 }
@@ -85,7 +85,7 @@ func chaosEffect(ctx context.Context, w chaosWork, in chaosOrder, env tool.Env) 
 		return chaosDone{}, context.Cause(ctx)
 	}
 	call := env.Call
-	err := chaos.Enter(context.WithoutCancel(ctx), w.socket, chaos.Line{
+	err := chaos.Enter(context.WithoutCancel(ctx), w.ledger, chaos.Line{
 		Effect: chaos.EffectOf(call.Tool, perdure.CallKey{Session: call.Session, Call: call.ID}),
 		Class:  string(w.class), Key: call.Key, PID: os.Getpid(), Call: string(call.ID), Attempt: call.Execution,
 		Session: call.Session, Task: call.Task,

@@ -13,6 +13,7 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/engine/local"
+	"github.com/perdure/perdure/internal/supervise"
 	"github.com/perdure/perdure/model/scripted"
 	"github.com/perdure/perdure/store/sqlite"
 	"github.com/perdure/perdure/tool"
@@ -73,7 +74,10 @@ func (d demoChild) open(ctx context.Context, st *sqlite.Store) (*local.Engine, e
 	if err != nil {
 		return nil, err
 	}
-	bash, err := shell.New(shell.Config{RunsDir: filepath.Join(d.Dir, "data", "runs"), Dir: filepath.Join(d.Dir, "work")})
+	bash, err := shell.New(shell.Config{
+		RunsDir: filepath.Join(d.Dir, "data", "runs"), Dir: filepath.Join(d.Dir, "work"),
+		Profile: supervise.ProfileWorkspace, Unsafe: true, // the commands are of our own script
+	})
 	if err != nil {
 		return nil, err
 	}

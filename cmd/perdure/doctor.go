@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,9 +28,11 @@ const (
 
 // diagnose looks at one thing after another. It changes nothing but a file that it removes again.
 func diagnose(ctx context.Context, dir string) []cli.Check {
-	return []cli.Check{
-		checkDir(dir), checkHolder(ctx, dir), checkDatabase(ctx, dir), checkDisk(dir), checkCommands(), checkClock(ctx, dir), checkInit(),
-	}
+	return slices.Concat(
+		[]cli.Check{checkDir(dir), checkHolder(ctx, dir), checkDatabase(ctx, dir), checkDisk(dir), checkCommands()},
+		checkSandbox(),
+		[]cli.Check{checkClock(ctx, dir), checkInit()},
+	)
 }
 
 // checkDir tries to write where the data is, or would be.
@@ -170,6 +173,33 @@ func checkCommands() cli.Check {
 		check.Fix = "run on Linux with /proc to use bash; everything else works here"
 	}
 	return check
+}
+
+// checkSandbox tries each profile of the sandbox and says what holds here: a line on all parts, and one on each profile
+// that does not.
+func checkSandbox() []cli.Check {
+	checks := []cli.Check{{Name: "sandbox", Health: cli.Fine}}
+	var holds, lacks []string
+	for _, part := range supervise.Holds(supervise.Config{}) {
+		if part.Holds {
+			holds = append(holds, part.What)
+			continue
+		}
+		lacks = append(lacks, part.What)
+		if profile, ok := strings.CutPrefix(part.What, "profile "); ok {
+			checks = append(checks, cli.Check{Name: "sandbox " + profile, Health: cli.Warn, Says: part.Why,
+				Fix: "no command runs under --sandbox " + profile + " until that is mended; --unsafe-sandbox runs them with what can be kept"})
+		}
+	}
+	checks[0].Says = "holds: " + orNothing(holds) + "; does not: " + orNothing(lacks)
+	return checks
+}
+
+func orNothing(parts []string) string {
+	if len(parts) == 0 {
+		return "nothing"
+	}
+	return strings.Join(parts, ", ")
 }
 
 func kernel() string {

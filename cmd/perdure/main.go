@@ -16,6 +16,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"syscall"
+	_ "time/tzdata" // schedules have zones, also where the machine has no data of them
 
 	"github.com/lmittmann/tint"
 
@@ -57,6 +58,7 @@ func run() int {
 		},
 		Diagnose: diagnose, Processes: processes,
 		Admin:     admin.Hands{Garbage: garbage, RotateKey: rotateKey},
+		WayOut:    cli.WayOut{Rules: readRules, SetRules: writeRules, Try: tryWayOut},
 		Demo:      demo.Crash{Program: self(), Open: openDemo},
 		DemoChild: runDemoChild,
 		MCP: mcp.Hands{

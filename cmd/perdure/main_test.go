@@ -20,6 +20,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/supervise"
 	"github.com/perdure/perdure/tool/shell"
 )
 
@@ -28,7 +29,16 @@ const waitTime = 30 * time.Second
 
 func TestMain(m *testing.M) {
 	shell.Supervise() // the program under test is this one, so its supervisors are, too
-	testscript.Main(m, map[string]func(){"perdure": main})
+	if strings.HasSuffix(filepath.Base(os.Args[0]), ".test") && !keepsSandbox() {
+		os.Setenv("PERDURE_SANDBOX", "none") // a machine that keeps none runs no command otherwise, and most tests are about other things
+	}
+	testscript.Main(m, map[string]func(){"perdure": main, "oldkernel": oldKernel})
+}
+
+// keepsSandbox reports whether this machine keeps commands to their workspace (S11).
+func keepsSandbox() bool {
+	_, err := supervise.New(supervise.Config{Profile: supervise.ProfileWorkspace})
+	return err == nil
 }
 
 // TestScripts runs the program as people do. Each script is a page on one command.
@@ -40,12 +50,15 @@ func TestScripts(t *testing.T) {
 			env.Setenv("HOME", filepath.Join(env.WorkDir, "home"))
 			data := filepath.Join(env.WorkDir, "data")
 			env.Setenv("PERDURE_DATA", data)
+			env.Setenv("PERDURE_SANDBOX", os.Getenv("PERDURE_SANDBOX"))
 			env.Setenv("GORACE", "atexit_sleep_ms=0") // else each of the many processes takes a second to end
 			env.Defer(func() { killCommands(data) })
 			return nil
 		},
 		Condition: func(cond string) (bool, error) {
 			switch cond {
+			case "sandbox":
+				return keepsSandbox(), nil
 			case "root":
 				return os.Getuid() == 0, nil
 			case "mount":

@@ -5,9 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/url"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -23,9 +20,9 @@ import (
 	"github.com/perdure/perdure/tool/background"
 	"github.com/perdure/perdure/tool/core"
 	"github.com/perdure/perdure/tool/file"
+	"github.com/perdure/perdure/tool/schedule"
 	"github.com/perdure/perdure/tool/session"
 	"github.com/perdure/perdure/tool/subagent"
-	"github.com/perdure/perdure/tool/web"
 )
 
 // drainTime is how long work may settle when a command ends. A command under a supervisor needs none of it.
@@ -49,8 +46,8 @@ var _ cli.Engine = (*opened)(nil)
 // open opens the engine that a command needs.
 func open(ctx context.Context, o cli.Opening) (cli.Engine, error) {
 	if far, err := dial(ctx, o); far != nil || err != nil {
-		if err == nil && len(o.Ask)+len(o.Deny) > 0 {
-			err = fmt.Errorf("%w: another process does the work, and decides itself which calls are asked about or denied: give --ask and --deny to that one, or wait until it has ended", perdure.Conflict)
+		if err == nil && (len(o.Ask)+len(o.Deny) > 0 || o.AskUntrusted) {
+			err = fmt.Errorf("%w: another process does the work, and decides itself which calls are asked about or denied: give --ask, --deny and --ask-untrusted to that one, or wait until it has ended", perdure.Conflict)
 			return nil, errors.Join(err, far.Close())
 		}
 		return far, err
@@ -101,7 +98,7 @@ func newEngine(ctx context.Context, o cli.Opening, st store.Store) (*opened, err
 	}
 	e := &opened{store: st, models: newModels(o), serves: o.Serve}
 	e.workspaces = newWorkspaces(st, o.Log)
-	out, fetching, err := newWayOut(o.Log)
+	out, fetching, err := newWayOut(o.Dir, o.Log)
 	if err != nil {
 		return nil, err
 	}
@@ -160,26 +157,6 @@ func (e *opened) Run(ctx context.Context) error {
 	return e.door.carry(ctx, run)
 }
 
-// newWayOut makes the guard that every request of a tool goes through, and the tools that make them. An operator's own
-// weather server is opened to the weather tools, wherever it is, and to nothing else (EG3).
-func newWayOut(log *slog.Logger) (*egress.Guard, []tool.Tool, error) {
-	cfg := egress.Config{Denied: func(e perdure.EgressError) {
-		log.Warn("a request was denied", "host", e.Host, "rule", e.Rule, "why", e.Text)
-	}}
-	servers := web.Config{WeatherURL: os.Getenv("PERDURE_WEATHER_URL"), GeocodingURL: os.Getenv("PERDURE_GEOCODING_URL")}
-	fetching, err := web.Tools(servers)
-	if err != nil {
-		return nil, nil, fmt.Errorf("read PERDURE_WEATHER_URL and PERDURE_GEOCODING_URL: %w", err)
-	}
-	for _, typed := range []string{servers.WeatherURL, servers.GeocodingURL} {
-		if u, err := url.Parse(typed); err == nil && u.Host != "" { // web.Tools has looked at it
-			cfg.Listed = append(cfg.Listed, egress.Listing{Purpose: web.Purpose, Host: u.Host})
-		}
-	}
-	guard, err := egress.New(cfg)
-	return guard, fetching, err
-}
-
 // permits is the operator's policy: which tools a person is asked about, and which never run. A name that no tool has
 // would protect nothing, so it is refused.
 func permits(o cli.Opening, tools *tool.Registry) (tool.Permit, error) {
@@ -188,11 +165,13 @@ func permits(o cli.Opening, tools *tool.Registry) (tool.Permit, error) {
 			return nil, fmt.Errorf("%w rule: there is no tool %q; perdure tool list shows them", perdure.Invalid, name)
 		}
 	}
-	if len(o.Ask)+len(o.Deny) == 0 {
+	if len(o.Ask)+len(o.Deny) == 0 && !o.AskUntrusted {
 		return nil, nil
 	}
 	return func(_ context.Context, _ tool.Call, p perdure.Permission) (perdure.Decision, string, error) {
 		switch {
+		case p.Kind == tool.ReadUntrusted && o.AskUntrusted:
+			return perdure.Ask, "", nil
 		case p.Kind != "tool":
 		case slices.Contains(o.Deny, p.Target):
 			return perdure.Deny, "the operator lets no call of " + p.Target + " run", nil
@@ -216,18 +195,28 @@ func openHome(ctx context.Context, o cli.Opening, st store.Store) (*local.Home, 
 func newTools(o cli.Opening, w *workspaces, fetching []tool.Tool) (*tool.Registry, error) {
 	tools := tool.NewRegistry(slices.Concat(core.Tools(), file.Tools(), fetching, background.Tools(background.Config{}), []tool.Tool{core.LoadTool()})...)
 	tools.LogTo(o.Log)
-	tools.Offer(slices.Concat(subagent.Tools(), session.StorageTools(), session.SQLTools(), []tool.Tool{session.ListResources()})...)
+	tools.Offer(slices.Concat(subagent.Tools(), schedule.Tools(), session.StorageTools(), session.SQLTools(), []tool.Tool{session.ListResources()})...)
 	return tools, addShell(tools, o, w)
 }
 
 // addShell offers bash. A command that writes has it always: what runs from before is to be found again,
-// and a session that may not run commands does not see it. Elsewhere it is there when it was asked for.
+// and a session that may not run commands does not see it. Elsewhere it is there when it was asked for, and then its
+// sandbox is tried at once. A server tries it, too, so that somebody hears of it in time.
 func addShell(tools *tool.Registry, o cli.Opening, w *workspaces) error {
 	if o.Access != cli.Writing && !o.AllowShell {
 		return nil
 	}
-	bash, err := newShells(filepath.Join(o.Dir, runsFolder), w)
+	bash, err := newShells(o.Dir, o.Sandbox, w)
+	var kept error
+	if err == nil && (o.AllowShell || o.Serve) {
+		_, kept = bash.begin()
+	}
 	switch {
+	case kept != nil && o.AllowShell:
+		return fmt.Errorf("%w: %w; another profile is chosen with --sandbox, and --unsafe-sandbox runs commands with what can be kept", perdure.Unavailable, kept)
+	case kept != nil:
+		o.Log.Warn("no new command runs here", "error", kept)
+		tools.Offer(bash)
 	case err == nil:
 		tools.Offer(bash)
 	case o.AllowShell:

@@ -217,6 +217,38 @@ func (r *reader) TaskMessages(ctx context.Context, id perdure.TaskID, after perd
 	})
 }
 
+// Schedule implements engine.Schedules.
+func (r *reader) Schedule(ctx context.Context, id perdure.ScheduleID) (perdure.Schedule, error) {
+	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) (perdure.Schedule, error) { return eng.Schedule(ctx, id) })
+}
+
+// Schedules implements engine.Schedules.
+func (r *reader) Schedules(ctx context.Context, id perdure.SessionID) ([]perdure.Schedule, error) {
+	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) ([]perdure.Schedule, error) {
+		return eng.Schedules(ctx, id)
+	})
+}
+
+// NextFires implements engine.Schedules.
+func (r *reader) NextFires(ctx context.Context, id perdure.ScheduleID, n int) ([]engine.NextFire, error) {
+	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) ([]engine.NextFire, error) {
+		return eng.NextFires(ctx, id, n)
+	})
+}
+
+// ScheduleFires implements engine.Schedules.
+func (r *reader) ScheduleFires(ctx context.Context, id perdure.ScheduleID, limit int) ([]perdure.Fire, error) {
+	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) ([]perdure.Fire, error) {
+		return eng.ScheduleFires(ctx, id, limit)
+	})
+}
+
+// Backfill implements engine.ScheduleActs, as far as it reads: a dry run.
+func (r *reader) Backfill(ctx context.Context, id perdure.ScheduleID, of engine.Stretch) ([]perdure.Fire, error) {
+	of.DryRun = true
+	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) ([]perdure.Fire, error) { return eng.Backfill(ctx, id, of) })
+}
+
 // Close implements cli.Engine.
 func (r *reader) Close() error {
 	r.mu.Lock()

@@ -56,6 +56,28 @@ func TestTutorial(t *testing.T) {
 	}
 }
 
+// TestHowToSchedule does what the page on schedules says, likewise.
+func TestHowToSchedule(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/how-to/schedule-an-agent.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lessons := readLessons(string(page))
+	if len(lessons) < 10 {
+		t.Fatalf("the page has %d blocks of commands", len(lessons))
+	}
+	printed, talk := takeLessons(t, lessons)
+	for i, l := range lessons {
+		if i >= len(printed) {
+			t.Fatalf("it ended before block %d:\n%s\nstderr:\n%s", i+1, l.commands, talk)
+		}
+		if !shows(l.shown, printed[i]) {
+			t.Errorf("block %d:\n%s\nshown:\n%s\nprinted:\n%s", i+1, l.commands, l.shown, printed[i])
+		}
+	}
+}
+
 // readLessons finds the blocks of a page: those of sh, each with the one without a language that follows it.
 func readLessons(page string) []lesson {
 	var all []lesson

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"sync"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/cli"
+	"github.com/perdure/perdure/internal/egress"
 	"github.com/perdure/perdure/internal/sessionfile"
 	"github.com/perdure/perdure/internal/supervise"
 	"github.com/perdure/perdure/store"
@@ -118,10 +120,14 @@ func (w *workspaces) close() error {
 }
 
 // shells is bash for the sessions of a data directory, each in its own workspace. What needs no working
-// directory, such as finding a command again, is the embedded one's.
+// directory, such as finding a command again, is the embedded one's: it starts none, so it has no sandbox.
 type shells struct {
 	*shell.Bash
-	config     shell.Config // without its folder
+	config     shell.Config                     // without its folder and its Runner
+	data       string                           // the data directory
+	begin      func() (supervise.Runner, error) // of commands that begin here: made and tried once
+	offline    func() (supervise.Runner, error) // likewise, of those of a session with a network list, which no command can be held to
+	confines   bool
 	workspaces *workspaces
 }
 
@@ -131,12 +137,27 @@ var (
 	_ tool.Cleaner    = (*shells)(nil)
 )
 
-func newShells(runs string, w *workspaces) (*shells, error) {
+// newShells makes bash over a data directory. Whether this machine keeps the sandbox is tried by begin, not here.
+func newShells(data string, c cli.Sandbox, w *workspaces) (*shells, error) {
 	runner, err := supervise.New(supervise.Config{})
 	if err != nil {
 		return nil, err
 	}
-	s := &shells{config: shell.Config{Runner: runner, RunsDir: runs, Dir: runs}, workspaces: w}
+	profile := supervise.Profile(c.Profile)
+	if profile == "" {
+		profile = supervise.ProfileWorkspace
+	}
+	runs := filepath.Join(data, runsFolder)
+	s := &shells{config: shell.Config{Runner: runner, RunsDir: runs, Dir: runs}, data: data, confines: profile.Confines(), workspaces: w}
+	under := func(profile supervise.Profile) func() (supervise.Runner, error) {
+		return sync.OnceValues(func() (supervise.Runner, error) {
+			return supervise.New(supervise.Config{Profile: profile, Unsafe: c.Unsafe, Reads: c.Reads})
+		})
+	}
+	s.begin = under(profile)
+	if s.offline = s.begin; s.confines {
+		s.offline = under(supervise.ProfileIsolated)
+	}
 	s.Bash, err = shell.New(s.config)
 	return s, err
 }
@@ -155,13 +176,46 @@ func (s *shells) RunBackground(ctx context.Context, call tool.Call, env tool.Env
 	if folder == "" {
 		return refused(tool.Error("This session has no workspace to run commands in."))
 	}
+	if s.confines && holds(folder, s.data) {
+		return refused(tool.Error("This session's workspace holds the data directory of perdure, which its commands could change, so no command runs. " +
+			"An operator can start a session with another workspace, or keep the data elsewhere."))
+	}
+	begin := s.begin
+	if !s.reachesAll(env.Network) {
+		begin = s.offline
+	}
 	config := s.config
+	if config.Runner, err = begin(); err != nil {
+		s.workspaces.log.Warn("a command is refused", "session", call.Session, "call", call.ID, "error", err)
+		return refused(tool.Error("No command can run here: " + err.Error()))
+	}
 	config.Dir = folder
 	bash, err := shell.New(config)
 	if err != nil {
 		return refused(tool.Internal(err))
 	}
 	return bash.RunBackground(ctx, call, env, sink)
+}
+
+// reachesAll reports whether nobody said where a session may reach. A command that has the network reaches all of it, so
+// where somebody did, it has none. Rules that cannot be read were meant to say something.
+func (s *shells) reachesAll(list perdure.NetworkList) bool {
+	rules, err := egress.ReadRules(filepath.Join(s.data, egress.RulesFile))
+	return err == nil && len(list.Allowed)+len(list.Blocked)+len(rules.Allowed)+len(rules.Blocked) == 0
+}
+
+// holds reports whether path is folder or lies in it, as they really are.
+func holds(folder, path string) bool {
+	outer, err := filepath.EvalSymlinks(folder)
+	if err != nil {
+		return false
+	}
+	inner, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return false
+	}
+	rel, err := filepath.Rel(outer, inner)
+	return err == nil && filepath.IsLocal(rel)
 }
 
 // refused marks the result of a call whose command was never started.

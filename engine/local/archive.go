@@ -104,6 +104,7 @@ func atRest(d store.SessionDump) (bool, error) {
 	}
 	works := slices.ContainsFunc(d.Calls, func(c perdure.Call) bool { return c.State == perdure.CallRunning }) ||
 		slices.ContainsFunc(d.Tasks, func(t perdure.Task) bool { return t.State.Live() }) ||
+		slices.ContainsFunc(d.Schedules, func(s perdure.Schedule) bool { return s.Enabled }) || // both copies would fire
 		slices.ContainsFunc(d.Spawns, func(s store.Spawn) bool { return s.State.Live() })
 	return !works && d.Session.Worker == "" && session.AtRest(), nil
 }
@@ -188,16 +189,18 @@ func (e *Engine) Import(ctx context.Context, r io.Reader, how engine.Import) (en
 		return engine.Session{}, fmt.Errorf("import %s: %w: it was at work when it was exported, and both copies would go on, so that effects could happen twice; export it at rest, or take it over when the other copy is gone for ever",
 			head.Session, perdure.Conflict)
 	}
-	if err := e.cleanLeft(ctx); err != nil {
+	var ids []perdure.SessionID
+	for _, d := range dumps {
+		ids = append(ids, d.Session.ID)
+	}
+	if _, err := e.cleanLeft(ctx, ids...); err != nil {
 		e.cfg.Log.Warn("what deleted sessions left was not looked for, and will be", "error", tool.Chain(err))
 	}
 	err = e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
-		var ids []perdure.SessionID
 		for _, d := range dumps {
 			if err := tx.Restore(d); err != nil {
 				return err
 			}
-			ids = append(ids, d.Session.ID)
 		}
 		return e.nothingLeft(tx, ids...) // after it, when nobody deletes one of them any more
 	})
@@ -211,6 +214,7 @@ func (e *Engine) Import(ctx context.Context, r io.Reader, how engine.Import) (en
 		for _, d := range dumps {
 			e.wake(d.Session.ID)
 		}
+		e.planChanged()
 		e.placeFreed() // queued tasks; those that ran are taken over with the next beat
 	}
 	return e.Session(ctx, head.Session)

@@ -201,6 +201,12 @@ func (a *archiveWriter) session(d store.SessionDump) error {
 	for _, f := range d.Files {
 		put("file", fileRow{octets(f.Path), f.Directory, f.ReadOnly, f.Encoding, octets(f.Content), f.CreatedAt, f.UpdatedAt})
 	}
+	for _, s := range d.Schedules {
+		put("schedule", s)
+	}
+	for _, f := range d.Fires {
+		put("fire", f)
+	}
 	for _, v := range d.Values {
 		put("value", valueRow{octets(v.Key), octets(v.Text), v.Version, v.CreatedAt, v.UpdatedAt})
 	}
@@ -294,6 +300,14 @@ func readTaskRow(kind string, text json.RawMessage, d *store.SessionDump) error 
 	case "delivery":
 		v, err := rowOf[deliveryRow](text)
 		d.Deliveries = append(d.Deliveries, store.Delivery{Session: id, Task: v.Task, Attempt: v.Attempt, State: v.State, Settled: v.Settled, Claimed: v.Claimed})
+		return err
+	case "schedule":
+		s, err := rowOf[perdure.Schedule](text)
+		d.Schedules = append(d.Schedules, s)
+		return err
+	case "fire":
+		f, err := rowOf[perdure.Fire](text)
+		d.Fires = append(d.Fires, f)
 		return err
 	case "spawn":
 		h, err := rowOf[spawnRow](text)

@@ -99,6 +99,9 @@ func (d *driver) finish(ctx context.Context, err error) bool {
 	if err != nil && ctx.Err() == nil && !errors.Is(err, effect.Elsewhere) {
 		d.e.cfg.Log.Error("a session is let go", "session", d.id, "error", err)
 	}
+	if err != nil {
+		d.e.effects.LetGo(d.id) // at rest its calls may still be carried on here, by who waits for a person
+	}
 	delete(d.e.drivers, d.id)
 	return true
 }

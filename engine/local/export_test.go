@@ -1,6 +1,12 @@
 package local
 
-import "time"
+import (
+	"context"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/effect"
+)
 
 // Blind lets the lease hold by the worker's own clock, as if its process were stopped so that no timer of it rings. Only
 // what the store refuses stops it then.
@@ -11,4 +17,9 @@ func Blind(e *Engine) {
 	if e.lease.bell != nil {
 		e.lease.bell.Stop()
 	}
+}
+
+// CreateMonitor makes a schedule with a monitor, as a call of a model does.
+func (e *Engine) CreateMonitor(ctx context.Context, s perdure.Schedule, call perdure.CallID) (perdure.Schedule, error) {
+	return e.createSchedule(ctx, s, &effect.ScheduleCall{Call: call, At: time.Unix(1, 0), Monitor: true})
 }

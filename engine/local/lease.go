@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/effect"
 	"github.com/perdure/perdure/store"
 )
 
@@ -18,9 +19,17 @@ const defaultOrphanScan = 5 * time.Second
 // process that went before anybody was woken.
 const fullScan = 12
 
-// firstScans are how many of the first looks ask for that, too: a worker before this one in the process may still have answered
-// requests, and woken nobody.
+// firstScans are for how many looks after the start of a worker, whoever looks, that is asked for, too: a worker before it in
+// its process may still have answered requests, and woken nobody.
 const firstScans = 7
+
+// The worker that looks for orphans has the role scanner: one at a time does (RC12). Its last look stands in a file of no
+// session, so that nobody is shown it: the worker's id, under the moment of the look by the store's clock.
+const (
+	scanner                    = "scanner"
+	scans    perdure.SessionID = "orphan_scans"
+	lastScan                   = "/last"
+)
 
 // lease is the worker's own, where the store is shared. What others see of it stands in the store; this is what the worker
 // knows by its own clock: no successful beat for a whole lease, and its work stops by itself (TK8). Once it has passed,
@@ -34,6 +43,7 @@ type lease struct {
 	letGo func()                      // ends the beats and waits for that; only touched by Run; nil: there are none
 	seen  map[perdure.SessionID]int64 // only touched by the beats: the last seq of the sessions that are driven here
 	scans int                         // only touched by Run: looks for orphans
+	more  chan struct{}               // capacity 1: the last look left tasks of dead workers
 }
 
 // register writes the worker's row, and returns the moment before it was written. Where the store kept it waiting, most of the
@@ -192,22 +202,105 @@ func (e *Engine) wakeGrown(ctx context.Context) error {
 	return nil
 }
 
-// scanOrphans takes up what dead workers left (RC12).
+// scanOrphans takes up what dead workers left, if it is this worker that looks for it (RC12).
 func (e *Engine) scanOrphans(ctx context.Context) error {
-	e.lease.scans++
-	_, err := e.effects.TakeOverTasks(ctx)
-	if err != nil {
+	e.effects.TellOwn(ctx)
+	mine, err := e.elected(ctx)
+	if err != nil || !mine {
 		return err
 	}
-	left, err := e.orphans(ctx, e.lease.scans <= firstScans || e.lease.scans%fullScan == 0)
+	e.lease.scans++
+	if err := e.takeOver(ctx); err != nil {
+		return err
+	}
+	left, err := e.orphans(ctx, e.lease.scans%fullScan == 1)
 	for _, id := range left {
 		e.wake(id)
 	}
 	return err
 }
 
-// orphans lists the sessions that dead workers left; with all, or when a worker has died, also those whose journal has
-// something that nobody looked at. The rows of dead workers go: one without a row is as dead as one whose lease has passed.
+// takeMore goes on where a look for orphans stopped, as long as this worker is the one that looks.
+func (e *Engine) takeMore(ctx context.Context) error {
+	mine, err := e.elected(ctx)
+	if err != nil || !mine {
+		return err
+	}
+	return e.takeOver(ctx)
+}
+
+// takeOver takes over tasks of dead workers. Where they are more than one pass takes, the next one comes at once, when what
+// else is due has had its turn.
+func (e *Engine) takeOver(ctx context.Context) error {
+	taken, err := e.effects.TakeOverTasks(ctx)
+	if e.cfg.Shared && taken >= effect.TakeOverBatch {
+		select {
+		case e.lease.more <- struct{}{}:
+		default:
+		}
+	}
+	return err
+}
+
+// elected reports whether it is this worker that looks for orphans now, and notes that it does. Who did last goes on, as long as
+// it lives and does; no safety hangs on it, since of two that look, one gets what both find (RC14). A lock elects among those who
+// would take the role at once. It lasts no longer than the note takes: a process that is paused with it loses it with its
+// transaction.
+func (e *Engine) elected(ctx context.Context) (mine bool, err error) {
+	var last store.File
+	err = e.view(ctx, func(r store.Reader) error {
+		if last, err = lastScanIn(r); err == nil {
+			mine, err = e.mayScan(r, last)
+		}
+		return err
+	})
+	if err == nil && mine {
+		err = e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+			if mine, err = tx.Elect(scanner); err != nil || !mine {
+				return err
+			}
+			now, err := lastScanIn(tx)
+			if mine = string(now.Content) == string(last.Content) && now.UpdatedAt.Equal(last.UpdatedAt); err != nil || !mine {
+				return err
+			}
+			if err := e.effects.LeaseHolds(tx); err != nil {
+				return err
+			}
+			_, err = tx.PutFile(scans, store.File{Path: lastScan, Content: []byte(e.worker.ID), Encoding: store.EncodingText})
+			return err
+		})
+	}
+	if err != nil {
+		return false, fmt.Errorf("ask who looks for orphans: %w", err)
+	}
+	return mine, nil
+}
+
+// lastScanIn returns the note of the last look for orphans. Without one nobody has looked.
+func lastScanIn(r store.Reader) (store.File, error) {
+	last, err := r.File(scans, lastScan)
+	if errors.Is(err, perdure.NotFound) {
+		return store.File{}, nil
+	}
+	return last, err
+}
+
+// mayScan reports whether this worker may look for orphans: it did so last, or who did is dead, or late by half a pass. A look
+// in the future says that the clock was set back, and nothing about its worker.
+func (e *Engine) mayScan(r store.Reader, last store.File) (bool, error) {
+	id, since := perdure.WorkerID(last.Content), r.Now().Sub(last.UpdatedAt)
+	if id == e.worker.ID || since < 0 || since >= e.cfg.OrphanScan*3/2 {
+		return true, nil
+	}
+	w, err := r.Worker(id)
+	if errors.Is(err, perdure.NotFound) {
+		return true, nil
+	}
+	return err == nil && !w.LeaseUntil.After(r.Now()), err
+}
+
+// orphans lists the sessions that dead workers left; with all, or when a worker has died or has begun, also those whose journal
+// has something that nobody looked at. The rows of dead workers go: one without a row is as dead as one whose lease has passed.
 func (e *Engine) orphans(ctx context.Context, all bool) (ids []perdure.SessionID, err error) {
 	var dead []perdure.WorkerID
 	err = e.view(ctx, func(r store.Reader) error {
@@ -221,6 +314,7 @@ func (e *Engine) orphans(ctx context.Context, all bool) (ids []perdure.SessionID
 			if live[w.ID] = w.ID == e.worker.ID || w.LeaseUntil.After(r.Now()); !live[w.ID] {
 				dead = append(dead, w.ID)
 			}
+			all = all || r.Now().Sub(w.StartedAt) < firstScans*e.cfg.OrphanScan
 		}
 		sessions, err := r.Sessions(store.SessionFilter{Unrested: !all && len(dead) == 0})
 		for _, s := range sessions {

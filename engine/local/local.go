@@ -9,7 +9,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -19,10 +18,10 @@ import (
 	"github.com/perdure/perdure/dispatch"
 	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/internal/effect"
+	"github.com/perdure/perdure/internal/payment"
+	"github.com/perdure/perdure/internal/ratelimit"
 	"github.com/perdure/perdure/internal/sessionport"
-	"github.com/perdure/perdure/model"
 	"github.com/perdure/perdure/store"
-	"github.com/perdure/perdure/tool"
 )
 
 // The defaults of chapter 18.
@@ -33,99 +32,25 @@ const (
 	stopTime     = 5 * time.Second // for work to return once its context has ended
 )
 
-// Overflow is what happens to a background run for which there is no place (BG17).
-type Overflow = effect.Overflow
-
-// Guard looks at the text of an answer while it comes (TN9).
-type Guard = effect.Guard
-
-// The policies for overflow. The zero value of Config is queue.
-const (
-	OverflowQueue  = effect.OverflowQueue
-	OverflowReject = effect.OverflowReject
-	OverflowEvict  = effect.OverflowEvict
-)
-
-// Config is what an engine is made of. Store, Model and Tools are required.
-type Config struct {
-	Store store.Store // closed by whoever opened it, after Run has returned
-	Model model.Model
-	Tools *tool.Registry
-	// Files opens the files of a session, as the model sees them and as the runtime writes them.
-	// nil: the store's own files.
-	Files func(session perdure.SessionID) (model, runtime tool.Files)
-	// Egress is the way out for tools. nil: there is none, and tools that need it say so.
-	Egress tool.Egress
-	// Ports opens what else a call of a session may reach: its values, secrets, resources … nil: the store's own.
-	Ports   func(session perdure.SessionID, call tool.Call) tool.Ports
-	Secrets Secrets // of the store's own ports
-	Beside  Beside  // likewise: large images, databases
-	Utility Utility // likewise: the small model of tools
-
-	MaxExecutions      int           // LG9; 0: 3; -1: no cap
-	NoProgress         int           // TN1; 0: 3; -1: off
-	ModelAttempts      int           // TN21; 0: 5
-	PerSession         int           // running background runs of a session; 0: 5; -1: no cap
-	PerProcess         int           // of the process; 0: 64; -1: no cap
-	QueueLength        int           // queued runs of a session; 0: 32
-	Overflow           Overflow      // BG17
-	DeferAbove         int           // TL37: with more tools than this, schemas are loaded later; 0: 40; -1: never
-	PerSessionDetached int           // calls of a session that left the foreground; they take none of PerSession; 0: 32; -1: no cap
-	EvictCap           int           // live background tasks of a session before the oldest is canceled, with OverflowEvict; 0: 32
-	SoftBudget         time.Duration // of execution, then a foreground call goes on as a task (LN3), for tools that name none; 0: 600 s; -1: never
-	StallTimeout       time.Duration // without text from the model, before it is asked again (TN8); 0: 2 min; -1: none
-	IdleTimeout        time.Duration // in which nothing happens in a turn, before it fails (RC19); 0: 30 min; -1: off; at least 18 min
-	IdleHardCap        time.Duration // likewise, while a foreground call runs; 0: 2 h
-	ApprovalExpiry     time.Duration // 0: approvals never expire
-	CheckpointBytes    int           // of new text of an answer, before it is stored (TN19); 0: 4 KiB
-	CheckpointTime     time.Duration // since its first new text, likewise; 0: 1 s
-
-	Capabilities []tool.Capability // that agents may choose, beside those that tools name (TL32); their tools are the engine's, too
-	Blueprints   []tool.Blueprint  // named presets of agents (PL1)
-
-	Agents         map[string]perdure.Agent // agents that spawn_subagent may name; nil: only ones like the session's own
-	SubagentDepth  int                      // of subagents below a root session; 0: 2; -1: there are none (SA5)
-	SubagentsLive  int                      // at work below a root; 0: 16; -1: no cap
-	SubagentsTotal int                      // in all below a root; 0: 200; -1: no cap
-
-	Route  func(tool.Call) dispatch.Route // in which lane a call starts, and when it leaves it; nil: as its tool says (LN2)
-	Permit tool.Permit                    // judges what calls want to do; nil: everything is allowed that its tool does not ask about (AP1)
-	Hooks  []tool.Hook                    // look at calls before and after (TL35)
-	Guards []Guard                        // look at answers while they come, and end those that must not be shown (TN9)
-
-	Retention  time.Duration // how long a task is kept that has ended and came home (TK16); 0: 30 days; -1: for ever
-	PruneBatch int           // tasks that are forgotten in one commit; 0: 100
-	Cleanup                  // of leased resources
-	// Forget removes what the host keeps of a session outside the store, once that was deleted: again after an error, and
-	// again after a crash, so that what is gone already is no error. nil: it keeps nothing.
-	Forget func(context.Context, perdure.SessionID) error
-
-	Grace time.Duration // from cancel to fence; 0: 10 s
-	Drain time.Duration // how long Run lets work settle when its ctx ends; 0: 10 s; -1: none
-	Lease time.Duration // of the worker; 0: 10 s
-	Beat  time.Duration // of the worker; 0: 2 s
-	Log   *slog.Logger  // nil: discarded
-
-	Shared     bool          // other workers use the store too: leases decide who is dead, not a lock (LG20)
-	OrphanScan time.Duration // how often a shared store is searched for what dead workers left (RC12); 0: 5 s
-}
-
 // Engine turns the wheel in this process. It is safe for concurrent use. Intents (a session, a message, a
 // cancel) are durable whether or not Run runs; work is only done while it does.
 type Engine struct {
-	cfg     Config
-	worker  store.Worker
-	effects *effect.Effects
-	lanes   *dispatch.Runner
-	lease   lease         // where the store is shared
-	watched sync.Map      // perdure.SessionID to *watchdog: the sessions that are driven
-	freed   chan struct{} // capacity 1: places may be free
-	emptied chan struct{} // closed when the lanes are empty for good
+	cfg      Config
+	worker   store.Worker
+	effects  *effect.Effects
+	lanes    *dispatch.Runner
+	lease    lease              // where the store is shared
+	watched  sync.Map           // perdure.SessionID to *watchdog: the sessions that are driven
+	payments *payment.Authority // nil: nothing is paid
+	limiter  *ratelimit.Limiter // nil: the host's own, or none
+	freed    chan struct{}      // capacity 1: places may be free
+	emptied  chan struct{}      // closed when the lanes are empty for good
 
 	pruneNext time.Time   // only touched in Run: when old tasks are looked for again
 	pruning   atomic.Bool // a pass of retention is under way
 	sealed    string      // only touched in Run: the key under which the last pass sealed what there is
-	cleaning  sync.Mutex  // held while what deleted sessions and pruned tasks left is removed
+	pruneSoon atomic.Bool // the last pass of retention left something to another, who may have died with it
+	time      timekeeper  // of schedules
 
 	mu      sync.Mutex
 	running bool                           // guarded by mu
@@ -159,60 +84,32 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 		return nil, fmt.Errorf("open engine: %w configuration: Lease %s is under three times Beat %s", perdure.Invalid, cfg.Lease, cfg.Beat)
 	}
 	e := &Engine{
-		cfg: cfg, freed: make(chan struct{}, 1), emptied: make(chan struct{}),
-		drivers: map[perdure.SessionID]*driver{}, woken: map[perdure.SessionID]struct{}{},
+		cfg: cfg, limiter: outboundOf(cfg), freed: make(chan struct{}, 1), emptied: make(chan struct{}),
+		drivers: map[perdure.SessionID]*driver{}, woken: map[perdure.SessionID]struct{}{}, lease: lease{more: make(chan struct{}, 1)},
+		time: timekeeper{planned: make(chan struct{}, 1), late: map[perdure.ScheduleID]perdure.Fire{}},
 	}
 	e.worker = store.Worker{ID: effect.NewID[perdure.WorkerID](), Host: hostname(), BootID: bootID(), PID: os.Getpid()}
 	e.lanes = dispatch.NewRunner(context.WithoutCancel(ctx), dispatch.Config{Grace: cfg.Grace, Log: cfg.Log})
+	if e.payments, err = paymentsOf(cfg); err != nil {
+		return nil, fmt.Errorf("open engine: %w", err)
+	}
 	if cfg.Ports == nil {
 		cfg.Ports = sessionport.New(e.ports(cfg))
 	}
 	e.effects, err = effect.New(effect.Config{
-		Store: cfg.Store, Model: cfg.Model, Tools: cfg.Tools, Runner: e.lanes, Worker: e.worker.ID, Files: cfg.Files, Egress: cfg.Egress, Ports: cfg.Ports,
+		Store: cfg.Store, Model: cfg.Model, Tools: cfg.Tools, Runner: e.lanes, Worker: e.worker.ID, Files: cfg.Files, Egress: cfg.Egress, Ports: cfg.Ports, Outbound: e.limiterPort(), Org: cfg.Org,
 		MaxExecutions: cfg.MaxExecutions, NoProgress: cfg.NoProgress, ModelAttempts: cfg.ModelAttempts,
 		PerSession: cfg.PerSession, PerProcess: cfg.PerProcess, PerSessionDetached: cfg.PerSessionDetached, EvictCap: cfg.EvictCap,
 		QueueLength: cfg.QueueLength, Overflow: cfg.Overflow, DeferAbove: cfg.DeferAbove, SoftBudget: cfg.SoftBudget, StallTimeout: cfg.StallTimeout,
 		Agents: cfg.Agents, SubagentDepth: cfg.SubagentDepth, SubagentsLive: cfg.SubagentsLive, SubagentsTotal: cfg.SubagentsTotal,
-		ApprovalExpiry: cfg.ApprovalExpiry, Route: cfg.Route, Permit: cfg.Permit, Hooks: cfg.Hooks, HookTime: cfg.Grace,
+		ApprovalExpiry: cfg.ApprovalExpiry, ScheduleFailures: cfg.Schedules.MaxFailures, Route: cfg.Route, Permit: cfg.Permit, Hooks: cfg.Hooks, HookTime: cfg.Grace,
 		CheckpointBytes: cfg.CheckpointBytes, CheckpointTime: cfg.CheckpointTime, Guards: cfg.Guards,
-		Log: cfg.Log, Wake: e.wake, Freed: e.placeFreed, Sign: e.sign, Works: e.works, Ends: e.ends, Shared: cfg.Shared, Holds: e.holds,
+		Log: cfg.Log, Wake: e.wake, Freed: e.placeFreed, Sign: e.sign, Works: e.works, Ends: e.ends, Shared: cfg.Shared, Holds: e.holds, Schedule: e.createSchedule,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open engine: %w", err)
 	}
 	return e, nil
-}
-
-func withDefaults(cfg Config) Config {
-	if cfg.Lease <= 0 {
-		cfg.Lease = defaultLease
-	}
-	if cfg.Beat <= 0 {
-		cfg.Beat = defaultBeat
-	}
-	if cfg.IdleTimeout == 0 {
-		cfg.IdleTimeout = defaultIdle
-	}
-	if cfg.IdleHardCap <= 0 {
-		cfg.IdleHardCap = defaultIdleHard
-	}
-	if cfg.Drain == 0 {
-		cfg.Drain = defaultDrain
-	}
-	if cfg.OrphanScan <= 0 {
-		cfg.OrphanScan = defaultOrphanScan
-	}
-	if cfg.Retention == 0 {
-		cfg.Retention = defaultRetention
-	}
-	if cfg.PruneBatch <= 0 {
-		cfg.PruneBatch = defaultPruneBatch
-	}
-	cfg.Cleanup = cfg.Cleanup.withDefaults()
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
-	return cfg
 }
 
 // Run does the work until ctx ends: it takes up everything unfinished at once, then drives sessions and
@@ -230,6 +127,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	e.startCleaning(work)
 	err = e.recover(work)
 	if err == nil {
+		e.startTime(work)
 		err = e.turn(work)
 	}
 	if cause := context.Cause(work); store.Broken(cause) || errors.Is(cause, perdure.Lost) { // what ended the work, and not its echo
@@ -299,7 +197,7 @@ func (e *Engine) recover(ctx context.Context) error {
 // logged and tried again with the next beat; it keeps nobody else waiting.
 func (e *Engine) catchUp(ctx context.Context) error {
 	return patiently(ctx, func() error {
-		_, err := e.effects.TakeOverTasks(ctx)
+		err := e.takeOver(ctx)
 		if err == nil {
 			_, err = e.effects.StartQueued(ctx)
 		}
@@ -385,6 +283,8 @@ func (e *Engine) turn(ctx context.Context) error {
 			err = e.round(ctx)
 		case <-scan:
 			err = e.scanOrphans(ctx)
+		case <-e.lease.more:
+			err = e.takeMore(ctx)
 		case <-e.freed:
 			_, err = e.effects.StartQueued(ctx)
 		}
@@ -449,6 +349,7 @@ func (e *Engine) end(ctx context.Context, broken bool) {
 	close(e.emptied)
 	e.group.Wait()
 	e.effects.Wait()
+	e.effects.LetAllGo()
 	e.stopBeats()
 	err := e.cfg.Store.InTx(rest, func(tx store.Tx) error {
 		if lost {

@@ -38,7 +38,7 @@ func (e *Engine) DeleteSession(ctx context.Context, id perdure.SessionID) error 
 		return fmt.Errorf("delete %s: %w", id, err)
 	}
 	e.forget(gone)
-	if err := e.cleanLeft(ctx); err != nil {
+	if _, err := e.cleanLeft(ctx, gone...); err != nil {
 		e.cfg.Log.Warn("what deleted sessions left was not looked for, and will be", "session", id, "error", tool.Chain(err))
 	}
 	return nil
@@ -47,11 +47,8 @@ func (e *Engine) DeleteSession(ctx context.Context, id perdure.SessionID) error 
 // openFiles opens the files of a session and its subagents', so that the host knows where they are when their journals are
 // gone. It returns the sessions.
 func (e *Engine) openFiles(ctx context.Context, id perdure.SessionID) (tree []perdure.SessionID, err error) {
-	if e.cfg.Files == nil {
-		return nil, nil
-	}
-	tree = []perdure.SessionID{id}
 	err = e.view(ctx, func(r store.Reader) error {
+		tree = []perdure.SessionID{id}
 		for i := 0; i < len(tree); i++ { // it grows
 			children, err := r.Sessions(store.SessionFilter{Parent: tree[i]})
 			if err != nil {
@@ -66,14 +63,22 @@ func (e *Engine) openFiles(ctx context.Context, id perdure.SessionID) (tree []pe
 	if err != nil {
 		return nil, err
 	}
-	for _, id := range tree {
-		e.cfg.Files(id)
+	if e.cfg.Files != nil {
+		for _, id := range tree {
+			e.cfg.Files(id)
+		}
 	}
 	return tree, nil
 }
 
-// removeRoot removes a session with its tree. errGrown: one of those was not opened.
+// removeRoot removes a session with its tree. errGrown: one of those was not opened. The sessions are locked first, in the order
+// of their ids, as by whoever else locks several: so the parents, which are older, come first.
 func (e *Engine) removeRoot(tx store.Tx, id perdure.SessionID, opened []perdure.SessionID) (gone []perdure.SessionID, err error) {
+	for _, id := range slices.Sorted(slices.Values(opened)) {
+		if _, err := tx.Session(id); err != nil && !errors.Is(err, perdure.NotFound) {
+			return nil, err
+		}
+	}
 	row, err := tx.Session(id)
 	if err == nil && row.Parent != "" {
 		err = fmt.Errorf("%w session: it is a subagent of %s; delete %s, which takes it with it", perdure.Invalid, row.Parent, row.Root)
@@ -81,18 +86,19 @@ func (e *Engine) removeRoot(tx store.Tx, id perdure.SessionID, opened []perdure.
 	if err == nil {
 		gone, err = e.removeTree(tx, id)
 	}
-	if err == nil && e.cfg.Files != nil && slices.ContainsFunc(gone, func(id perdure.SessionID) bool { return !slices.Contains(opened, id) }) {
+	if err == nil && slices.ContainsFunc(gone, func(id perdure.SessionID) bool { return !slices.Contains(opened, id) }) {
 		err = errGrown
 	}
 	return gone, err
 }
 
-// cleanLeft removes what is noted: what calls left, then what the host keeps of sessions. One at a time does, for what a note
-// names may be another's once the note is gone.
-func (e *Engine) cleanLeft(ctx context.Context) error {
-	e.cleaning.Lock()
-	defer e.cleaning.Unlock()
-	return errors.Join(e.effects.CleanPruned(ctx), e.cleanRemoved(ctx))
+// cleanLeft removes what is noted, of some sessions or of all: what calls left, then what the host keeps of sessions. Each note is
+// cleaned by one at a time, for what it names may be another's once it is gone. It waits for nobody, and says when others were at
+// work: the last of them to end goes on to what waits for them.
+func (e *Engine) cleanLeft(ctx context.Context, only ...perdure.SessionID) (busy bool, err error) {
+	calls, err := e.effects.CleanPruned(ctx, only...)
+	sessions, failed := e.cleanRemoved(ctx, only)
+	return calls || sessions, errors.Join(err, failed)
 }
 
 // removeTree removes a session after its subagents', and returns them all. One that is at work keeps all of them.
@@ -149,50 +155,55 @@ func (e *Engine) nothingLeft(r store.Reader, ids ...perdure.SessionID) error {
 }
 
 // cleanRemoved lets the host forget the sessions that were deleted, each when nothing is left of its calls, for which the host
-// may need to know where it worked. One that it cannot forget now is logged and stays noted. Of one that was started anew under
-// its id, which only Import refuses, nothing is removed: it may be the new one's.
-func (e *Engine) cleanRemoved(ctx context.Context) error {
+// may need to know where it worked. One that it cannot forget now is logged and stays noted.
+func (e *Engine) cleanRemoved(ctx context.Context, only []perdure.SessionID) (busy bool, err error) {
 	if e.cfg.Forget == nil {
-		return nil
+		return false, nil
 	}
 	var going []perdure.SessionID
-	there := map[perdure.SessionID]bool{}
-	err := e.view(ctx, func(r store.Reader) error {
+	err = e.view(ctx, func(r store.Reader) error {
+		going = nil
 		notes, err := r.Files(removedSessions, "/", false)
 		if err != nil || len(notes) == 0 {
 			return err
 		}
 		left, err := e.effects.Leftovers(r)
-		if err != nil {
-			return err
-		}
 		for _, note := range notes {
 			id := perdure.SessionID(note.Path[1:])
-			if !left[id] {
+			if !left[id] && (len(only) == 0 || slices.Contains(only, id)) {
 				going = append(going, id)
 			}
-			if _, err := r.Session(id); err == nil {
-				there[id] = true
-			} else if !errors.Is(err, perdure.NotFound) {
-				return err
-			}
 		}
-		return nil
+		return err
 	})
-	if err != nil {
+	for _, id := range going {
+		at, failed := e.effects.CleanNote(ctx, removedSessions, "/"+string(id), func(ctx context.Context) error {
+			return e.forgetRemoved(ctx, id)
+		})
+		if store.Broken(failed) || ctx.Err() != nil {
+			return busy, errors.Join(err, failed)
+		}
+		if failed != nil {
+			e.cfg.Log.Warn("what the host keeps of a deleted session was not removed", "session", id, "error", tool.Chain(failed))
+		}
+		busy = busy || at
+	}
+	return busy, err
+}
+
+// forgetRemoved lets the host forget a session. Of one that was started anew under its id, which only Import refuses, nothing is
+// removed: it may be the new one's.
+func (e *Engine) forgetRemoved(ctx context.Context, id perdure.SessionID) error {
+	err := e.view(ctx, func(r store.Reader) error {
+		_, err := r.Session(id)
+		return err
+	})
+	switch {
+	case err == nil:
+		e.cfg.Log.Warn("a deleted session was started anew before the host had forgotten it, and keeps what that left", "session", id)
+		return nil
+	case !errors.Is(err, perdure.NotFound):
 		return err
 	}
-	for _, id := range going {
-		if there[id] {
-			e.cfg.Log.Warn("a deleted session was started anew before the host had forgotten it, and keeps what that left", "session", id)
-		} else if failed := e.cfg.Forget(ctx, id); failed != nil {
-			e.cfg.Log.Warn("what the host keeps of a deleted session was not removed", "session", id, "error", tool.Chain(failed))
-			continue
-		}
-		err = errors.Join(err, e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
-			_, err := tx.RemoveFile(removedSessions, "/"+string(id))
-			return err
-		}))
-	}
-	return err
+	return e.cfg.Forget(ctx, id)
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
@@ -24,6 +26,10 @@ type keeper struct {
 	forgot  []perdure.SessionID
 	fails   bool // to forget a session
 	keeps   bool // what calls left
+
+	shared bool              // the engines are workers over one store
+	stuck  perdure.SessionID // the first that cleans up after a call of it stays there until stay is closed
+	stay   chan struct{}     // closed by the test
 }
 
 var errKept = errors.New("it cannot be removed now")
@@ -37,6 +43,12 @@ func (k *keeper) Run(context.Context, tool.Call, tool.Env) tool.Result { return 
 func (k *keeper) Clean(_ context.Context, call tool.Call) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if k.stuck == call.Session {
+		k.stuck = ""
+		k.mu.Unlock()
+		<-k.stay
+		k.mu.Lock()
+	}
 	if k.keeps {
 		return errKept
 	}
@@ -68,7 +80,7 @@ func (k *keeper) open(t *testing.T, st store.Store) (eng *local.Engine, stop fun
 	if err != nil {
 		t.Fatal(err)
 	}
-	eng, err = local.Open(t.Context(), local.Config{Store: st, Model: m, Tools: tool.NewRegistry(k), Forget: k.forget, Drain: -1})
+	eng, err = local.Open(t.Context(), local.Config{Store: st, Model: m, Tools: tool.NewRegistry(k), Forget: k.forget, Drain: -1, Shared: k.shared})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,29 +145,204 @@ func TestDeleteCleansOutside(t *testing.T) {
 // the next life removes them.
 func TestDeleteCleansLater(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		k := &keeper{}
+		st := memory.New(memory.Config{})
+		eng, stop := k.open(t, st)
+		id := k.worked(t, eng)
+		k.fail(true, true)
+		if err := eng.DeleteSession(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		k.left(t, 0)
+		stop()
+
+		k.fail(false, false)
+		next, _ := k.open(t, st)
+		other := k.worked(t, next)
+		if err := next.DeleteSession(t.Context(), other); err != nil {
+			t.Fatal(err)
+		}
+
+		synctest.Wait() // for the pass of retention at the start
+		nothingNoted(t, st)
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		if len(k.cleaned) != 4 || !slices.Contains(k.forgot, id) || !slices.Contains(k.forgot, other) {
+			t.Errorf("cleaned %v and forgot %v, want the calls of both and both sessions", k.cleaned, k.forgot)
+		}
+	})
+}
+
+// TestTwoClean has one worker clean up after a deleted session while another deletes one, and a third begins: nobody waits, and what
+// one is at no other touches.
+func TestTwoClean(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		k := &keeper{shared: true, stay: make(chan struct{})}
+		st := memory.New(memory.Config{})
+		one, _ := k.open(t, st)
+		two, _ := k.open(t, st)
+		slow, quick := k.worked(t, one), k.worked(t, two)
+		var file bytes.Buffer
+		if err := two.Export(t.Context(), slow, &file); err != nil {
+			t.Fatal(err)
+		}
+		k.mu.Lock()
+		k.stuck = slow
+		k.mu.Unlock()
+		done := make(chan error, 1)
+		go func() { done <- one.DeleteSession(t.Context(), slow) }()
+		synctest.Wait()
+
+		begun := time.Now()
+		if err := two.DeleteSession(t.Context(), quick); err != nil {
+			t.Fatal(err)
+		}
+		if waited := time.Since(begun); waited > 0 {
+			t.Errorf("a deletion waited %s for another one", waited)
+		}
+		k.left(t, 2, quick)
+		k.open(t, st) // its pass finds the rest
+		synctest.Wait()
+		k.left(t, 3, quick)
+		if _, err := two.Import(t.Context(), bytes.NewReader(file.Bytes()), engine.Import{}); !errors.Is(err, perdure.Unavailable) {
+			t.Errorf("import of what is still being removed: got %v, want unavailable", err)
+		}
+
+		close(k.stay)
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		k.left(t, 4, quick, slow)
+		nothingNoted(t, st)
+	})
+}
+
+// TestACleanerDies has a worker die while it cleans up: another one does about a minute later, and not with the pass of the next
+// hour. What the first one still says after that changes nothing.
+func TestACleanerDies(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		k := &keeper{shared: true, stay: make(chan struct{})}
+		st := memory.New(memory.Config{})
+		one, _ := k.open(t, st)
+		id := k.worked(t, one)
+		k.mu.Lock()
+		k.stuck = id
+		k.mu.Unlock()
+		done := make(chan error, 1)
+		go func() { done <- one.DeleteSession(t.Context(), id) }()
+		synctest.Wait()
+
+		k.open(t, st)
+		pass(59 * time.Second)
+		k.left(t, 1) // the other call's
+		pass(10 * time.Second)
+		k.left(t, 2, id)
+		nothingNoted(t, st)
+
+		close(k.stay)
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		k.left(t, 3, id)
+		nothingNoted(t, st)
+	})
+}
+
+// lockOrder is a store that notes in which order transactions lock sessions, and the notes of what they left.
+type lockOrder struct {
+	store.Store
+	last []perdure.SessionID // of the last transaction; each as it came first
+}
+
+type orderedTx struct {
+	store.Tx
+	by *lockOrder
+}
+
+func (l *lockOrder) InTx(ctx context.Context, fn func(store.Tx) error) error {
+	return l.Store.InTx(ctx, func(tx store.Tx) error {
+		l.last = nil
+		return fn(orderedTx{tx, l})
+	})
+}
+
+func (tx orderedTx) lock(id perdure.SessionID) {
+	if !slices.Contains(tx.by.last, id) {
+		tx.by.last = append(tx.by.last, id)
+	}
+}
+
+func (tx orderedTx) Session(id perdure.SessionID) (store.Session, error) {
+	tx.lock(id)
+	return tx.Tx.Session(id)
+}
+
+func (tx orderedTx) Sessions(f store.SessionFilter) ([]store.Session, error) {
+	found, err := tx.Tx.Sessions(f)
+	for _, s := range found {
+		tx.lock(s.ID)
+	}
+	return found, err
+}
+
+func (tx orderedTx) Append(id perdure.SessionID, events []perdure.Event) error {
+	tx.lock(id)
+	return tx.Tx.Append(id, events)
+}
+
+func (tx orderedTx) PutFile(id perdure.SessionID, f store.File) (bool, error) {
+	tx.lock(id)
+	return tx.Tx.PutFile(id, f)
+}
+
+// TestDeleteLocksInOrder has the removal of a tree lock as the pruning of its tasks does: the sessions by their ids, and then the
+// notes. In another order two of them would wait for one another.
+func TestDeleteLocksInOrder(t *testing.T) {
+	t.Parallel()
 	k := &keeper{}
 	st := memory.New(memory.Config{})
-	eng, stop := k.open(t, st)
-	id := k.worked(t, eng)
-	k.fail(true, true)
-	if err := eng.DeleteSession(t.Context(), id); err != nil {
+	tree := []perdure.SessionID{"session_b", "session_c", "session_a"}
+	err := st.InTx(t.Context(), func(tx store.Tx) error {
+		for i, id := range tree {
+			row := store.Session{ID: id, Status: perdure.SessionStarted, CreatedAt: tx.Now()}
+			if i > 0 {
+				row.Parent, row.Root = tree[0], tree[0]
+			}
+			key := perdure.CallKey{Session: id, Call: "call_1"}
+			call := perdure.Call{Key: key, Tool: "keep", Class: perdure.Idempotent, Token: "token"}
+			if err := tx.CreateSession(row); err != nil {
+				return err
+			}
+			if _, _, err := tx.Claim(call, func(perdure.WorkerID) bool { return true }); err != nil {
+				return err
+			}
+			if err := tx.Settle(key, "token", perdure.CallSettled, perdure.ToolResult{}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
-	k.left(t, 0)
-	stop()
+	order := &lockOrder{Store: st}
+	eng, err := local.Open(t.Context(), local.Config{
+		Store: order, Model: obedient{}, Tools: tool.NewRegistry(k), Forget: k.forget,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.fail(true, true) // so that the removal is the last transaction
 
-	k.fail(false, false)
-	next, _ := k.open(t, st)
-	other := k.worked(t, next) // the pass of retention at the start may still be under way
-	if err := next.DeleteSession(t.Context(), other); err != nil {
+	if err := eng.DeleteSession(t.Context(), "session_b"); err != nil {
 		t.Fatal(err)
 	}
 
-	nothingNoted(t, st)
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if len(k.cleaned) < 4 || !slices.Contains(k.forgot, id) || !slices.Contains(k.forgot, other) {
-		t.Errorf("cleaned %v and forgot %v, want the calls of both and both sessions", k.cleaned, k.forgot)
+	if want := []perdure.SessionID{"session_a", "session_b", "session_c", "pruned_tasks", "removed_sessions"}; !slices.Equal(order.last, want) {
+		t.Errorf("locked %v, want %v", order.last, want)
 	}
 }
 
@@ -208,7 +395,7 @@ func TestImportWaitsForWhatIsLeft(t *testing.T) {
 func nothingNoted(t *testing.T, st store.Store) {
 	t.Helper()
 	err := st.View(t.Context(), func(r store.Reader) error {
-		for _, id := range []perdure.SessionID{"removed_sessions", "pruned_tasks"} {
+		for _, id := range []perdure.SessionID{"removed_sessions", "pruned_tasks", "note_cleaners"} {
 			if notes, err := r.Files(id, "/", true); err != nil || len(notes) > 0 {
 				t.Errorf("%s: got notes %v, %v, want none", id, notes, err)
 			}

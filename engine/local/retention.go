@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/perdure/perdure/internal/effect"
 	"github.com/perdure/perdure/internal/sessionport"
 )
 
@@ -18,6 +19,9 @@ const (
 // retain begins a pass of retention when one is due: at the start, about once an hour, and when the keyring has another
 // current key. It runs beside the work, and ends with it. Only called in Run.
 func (e *Engine) retain(ctx context.Context) {
+	if e.pruneSoon.Swap(false) {
+		e.pruneNext = time.Now().Add(effect.NoteClaim)
+	}
 	key, _ := e.cfg.Secrets.Keys.Current() // without one nothing is sealed
 	if time.Now().Before(e.pruneNext) && key == e.sealed || !e.pruning.CompareAndSwap(false, true) {
 		return
@@ -52,7 +56,11 @@ func (e *Engine) reseal(ctx context.Context) error {
 // not get to is removed before.
 func (e *Engine) prune(ctx context.Context) error {
 	for {
-		if err := e.cleanLeft(ctx); err != nil || e.cfg.Retention < 0 {
+		busy, err := e.cleanLeft(ctx)
+		if busy {
+			e.pruneSoon.Store(true)
+		}
+		if err != nil || e.cfg.Retention < 0 {
 			return err
 		}
 		gone, err := e.effects.PruneTasks(ctx, e.cfg.Retention, e.cfg.PruneBatch)

@@ -143,6 +143,7 @@ func (a *API) operations() {
 	a.approvalOperations()
 	a.taskOperations()
 	a.deliveryOperations()
+	a.scheduleOperations()
 	a.taskLogOperations()
 	a.toolOperations()
 	a.closeRequests()

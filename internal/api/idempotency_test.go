@@ -49,7 +49,15 @@ func (r *rig) posts() map[string]ask {
 	donor := newRig(r.t, nil)
 	donated := donor.do(get(donor.session() + "/export"))
 	located := r.seen(client, "tool.call_requested").Call
+	want[engine.Session](r, 201, post("/v1/sessions", `{"agent":{},"id":"session_019aa0000000700080000000000000aa"}`)) // of the example
+	paused := r.hourly()
+	want[shownSchedule](r, 200, post(paused+"/pause", `{}`))
 	return map[string]ask{
+		"create-schedule":   post("/v1/schedules", `{"session_id":"session_019aa0000000700080000000000000aa","cron_expression":"@daily","action":{"message":"look"}}`),
+		"trigger-schedule":  post(r.hourly()+"/trigger", `{}`),
+		"pause-schedule":    post(r.hourly()+"/pause", `{"reason":"r"}`),
+		"resume-schedule":   post(paused+"/resume", `{}`),
+		"backfill-schedule": post(r.hourly()+"/backfill", `{"from":"2025-03-28T11:00:00Z","to":"2025-03-28T12:00:00Z"}`),
 		"approve":           post("/v1/approvals/"+string(r.pay().ID)+"/approve", `{"note":"n"}`),
 		"deny":              post("/v1/approvals/"+string(r.pay().ID)+"/deny", `{"note":"n"}`),
 		"detach-call":       post(slow+"/calls/"+string(want[listed[perdure.Call]](r, 200, get(slow+"/calls")).Items[0].Key.Call)+"/detach", `{}`),
@@ -73,6 +81,20 @@ func (r *rig) posts() map[string]ask {
 	}
 }
 
+// shownSchedule is a schedule as it is answered.
+type shownSchedule struct {
+	perdure.Schedule
+	Type  string `json:"schedule_type"`
+	Words string `json:"in_words"`
+}
+
+// hourly makes a schedule in a session of its own, and returns its path.
+func (r *rig) hourly() string {
+	r.t.Helper()
+	body := `{"session_id":"` + strings.TrimPrefix(r.session(), "/v1/sessions/") + `","cron_expression":"@hourly","action":{"message":"look"}}`
+	return "/v1/schedules/" + string(want[shownSchedule](r, 201, post("/v1/schedules", body)).ID)
+}
+
 // task is the one task of a session.
 func (r *rig) task(session string) perdure.Task {
 	r.t.Helper()
@@ -91,6 +113,18 @@ func (r *rig) count() string {
 		r.t.Fatal(err)
 	}
 	received := 0
+	schedules, err := r.eng.Schedules(r.t.Context(), "")
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	fires := 0
+	for _, s := range schedules {
+		of, err := r.eng.ScheduleFires(r.t.Context(), s.ID, 0)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		fires += len(of)
+	}
 	for _, s := range sessions {
 		for _, e := range r.journal("/v1/sessions/" + string(s.ID)) {
 			if strings.Contains(e, `message.received"`) || strings.Contains(e, `.resolved"`) {
@@ -98,7 +132,7 @@ func (r *rig) count() string {
 			}
 		}
 	}
-	return fmt.Sprintf("%d sessions, %d messages and resolves", len(sessions), received)
+	return fmt.Sprintf("%d sessions, %d messages and resolves, %d schedules, %d fires", len(sessions), received, len(schedules), fires)
 }
 
 // TestR15 sends every POST twice, after a restart too, at once, and with another body.

@@ -24,6 +24,7 @@ type newPart struct {
 	Text      string             `json:"text,omitempty"`
 	Image     *perdure.Image     `json:"image,omitempty"`
 	ImageFile *perdure.ImageFile `json:"image_file,omitempty" doc:"An image that a tool left in this session."`
+	Untrusted bool               `json:"untrusted,omitempty" doc:"Somebody wrote it who may give no orders: the text of a mail, the body of a webhook."`
 }
 
 // message is one entry of a conversation as callers see it.
@@ -107,7 +108,7 @@ func (m newMessage) parts() ([]perdure.Part, error) {
 		default:
 			return nil, invalid(at+"/type", "text, image or image_file")
 		}
-		parts[i] = perdure.Part{Type: p.Type, Text: p.Text, Image: p.Image, ImageFile: p.ImageFile}
+		parts[i] = perdure.Part{Type: p.Type, Text: p.Text, Image: p.Image, ImageFile: p.ImageFile, Untrusted: p.Untrusted}
 	}
 	return parts, nil
 }

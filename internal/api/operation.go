@@ -36,7 +36,7 @@ func document(version string) huma.Config {
 			OpenAPI: "3.1.0",
 			Info: &huma.Info{
 				Title: "Perdure", Version: version,
-				Description: "The HTTP API of Perdure: sessions, messages, events, calls, approvals, tasks and tools. Fields and values are only ever added; clients ignore what they do not know.",
+				Description: "The HTTP API of Perdure: sessions, messages, events, calls, approvals, tasks, schedules and tools. Fields and values are only ever added; clients ignore what they do not know.",
 			},
 			Components: &huma.Components{
 				Schemas:         registry,
@@ -53,7 +53,8 @@ func document(version string) huma.Config {
 // closeRequests says in the document what the strict decoder does: a field that is not known is refused.
 func (a *API) closeRequests() {
 	for _, name := range []string{"NewSession", "Agent", "NewMessage", "NewPart", "Image", "Interruption", "Resolution", "Cancellation", "DirectCall",
-		"Approving", "Denying", "Detaching", "ClientAnswer", "Drain", "NewTaskMessage", "InputAnswer", "NewDelivery", "NewFork", "CallOrder"} {
+		"Approving", "Denying", "Detaching", "ClientAnswer", "Drain", "NewTaskMessage", "InputAnswer", "NewDelivery", "NewFork", "CallOrder",
+		"NewSchedule", "ScheduleAction", "Pausing", "Backfilling", "ScheduleAct"} {
 		a.schemas().Map()[name].AdditionalProperties = false
 	}
 }

@@ -24,6 +24,30 @@ type shownMessage struct {
 	Status  string            `json:"status"`
 }
 
+// TestUntrustedPart: who sends a message says which part of it comes from somewhere else, and reads that again (S3).
+func TestUntrustedPart(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	s := r.talk("echo")
+
+	want[map[string]any](r, 202, post(s+"/messages", `{"content":[{"type":"text","text":"look"},{"type":"text","text":"a mail","untrusted":true}]}`))
+
+	for _, m := range want[listed[shownMessage]](r, 200, get(s+"/messages")).Items {
+		for _, p := range m.Content {
+			switch {
+			case p.Text == "a mail" && p.Untrusted:
+				return
+			case p.Text == "look" && p.Untrusted:
+				t.Error("the words of the sender are marked")
+			}
+		}
+	}
+	journal := strings.Join(r.journal(s), "\n")
+	if !strings.Contains(journal, `{"type":"text","text":"a mail","untrusted":true}`) || strings.Contains(journal, `"text":"look","untrusted"`) {
+		t.Errorf("the part is not marked in %s", journal)
+	}
+}
+
 func TestSessions(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)

@@ -12,7 +12,7 @@ type room struct {
 // The import table lets these in wherever a row says so.
 const (
 	leaves   = " internal/supervise internal/egress internal/secret internal/cron"
-	wheel    = ". agent engine store dispatch model tool internal/effect internal/sessionfile internal/sessionport internal/sessionsql internal/blob" + leaves
+	wheel    = ". agent engine store dispatch model tool internal/effect internal/sessionfile internal/sessionport internal/sessionsql internal/blob internal/payment internal/ratelimit" + leaves
 	anything = "anything"
 )
 
@@ -84,6 +84,8 @@ func inner() []room {
 		{"internal/sessionfile", ". store tool"},
 		{"internal/sessionport", ". agent store tool model internal/secret internal/sessionsql internal/blob internal/redact internal/foldcache"},
 		{"internal/sessionsql", ". tool"},
+		{"internal/payment", ". store tool internal/egress"},
+		{"internal/ratelimit", ". store tool"},
 		{"internal/blob", "."},
 		{"internal/effect", ". agent model tool dispatch store internal/sessionfile internal/foldcache internal/veil"},
 		{"internal/foldcache", "."},
@@ -94,9 +96,9 @@ func inner() []room {
 // outer is the ways in, and what is for tests.
 func outer() []room {
 	return []room{
-		{"internal/api", ". engine"},
+		{"internal/api", ". engine internal/cron"},
 		{"internal/mcpserver", ". engine"},
-		{"internal/cli", ". engine internal/config internal/redact internal/cli/admin internal/cli/demo internal/cli/form internal/cli/mcp internal/cli/storm"},
+		{"internal/cli", ". engine internal/cron internal/config internal/redact internal/cli/admin internal/cli/demo internal/cli/form internal/cli/mcp internal/cli/storm"},
 		{"internal/cli/admin", ". internal/backup"},
 		{"internal/cli/mcp", "."},
 		{"internal/mcpserver/conformance/server", anything}, // what the conformance suite is run against
@@ -108,9 +110,10 @@ func outer() []room {
 		{"internal/chaos", ". engine"},
 		{"internal/config", ". engine"},
 		{"internal/sim", ". engine engine/local dispatch model store store/faulty store/memory tool tool/background tool/subagent internal/chaos"},
-		{"internal/enginerig", ". engine engine/enginetest engine/local dispatch model store tool tool/background tool/subagent"}, // for tests
-		{"internal/linear", ""},   // tests only
-		{"internal/disktest", ""}, // for tests
+		{"internal/enginerig", ". engine engine/enginetest engine/local dispatch model store tool tool/background tool/schedule tool/subagent"}, // for tests
+		{"internal/linear", ""},    // tests only
+		{"internal/injection", ""}, // tests only
+		{"internal/disktest", ""},  // for tests
 		{"internal/pgserver", ""},
 		{"internal/pgtest", "internal/pgserver"}, // for tests
 		{"internal/archtest", ""},

@@ -26,10 +26,11 @@ import (
 
 // What a data directory has beside its database.
 const (
-	SQLFolder   = "sql"     // databases of sessions: SESSION/NAME.db
-	BlobFolder  = "blobs"   // contents by their SHA-256: the first two digits, then the whole
-	RunFolder   = "runs"    // of commands; not in a backup, since a command is of its machine
-	KeyringFile = "keyring" // what secrets are sealed with; in a backup only when it is asked for
+	SQLFolder   = "sql"         // databases of sessions: SESSION/NAME.db
+	BlobFolder  = "blobs"       // contents by their SHA-256: the first two digits, then the whole
+	RunFolder   = "runs"        // of commands; not in a backup, since a command is of its machine
+	RulesFile   = "egress.json" // what may leave: without it a restored server would let out more
+	KeyringFile = "keyring"     // what secrets are sealed with; in a backup only when it is asked for
 )
 
 // journal ends the name of what is to be rolled back in a database of a session.
@@ -146,13 +147,25 @@ func (c Config) fill(ctx context.Context, m *Manifest) error {
 	if err := c.blobsThere(ctx, database); err != nil {
 		return err
 	}
-	if !c.WithKey {
-		return nil
+	if err := c.rules(m); err != nil || !c.WithKey {
+		return err
 	}
 	if err := copyFile(filepath.Join(c.Dir, KeyringFile), filepath.Join(c.To, KeyringFile)); err != nil {
 		return err
 	}
 	return m.add(c.To, KeyringFile)
+}
+
+// rules copies what may leave, if anybody said anything of it.
+func (c Config) rules(m *Manifest) error {
+	err := copyFile(filepath.Join(c.Dir, RulesFile), filepath.Join(c.To, RulesFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return m.add(c.To, RulesFile)
 }
 
 // sessionDatabase copies a database of a session. A damaged one is copied as it is, with its journal, and the manifest says

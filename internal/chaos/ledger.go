@@ -16,7 +16,8 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// LedgerVariable names the environment variable with the path of the ledger's socket.
+// LedgerVariable names the environment variable with the address of the ledger, a port of this machine. A command in the
+// sandbox of its workspace reaches that, and no socket that is a file.
 const LedgerVariable = "PERDURE_LEDGER"
 
 // written is what the ledger answers when a line is on disk.
@@ -28,32 +29,31 @@ const ledgerTime = 30 * time.Second
 // maxLine bounds a line, in bytes.
 const maxLine = 64 << 10
 
-// Ledger is the outside ledger of effects: a file that lines are added to through a socket. It is to run in a process
+// Ledger is the outside ledger of effects: a file that lines are added to through a port. It is to run in a process
 // of its own that nobody kills.
 type Ledger struct {
-	Path   string // of the file
-	Socket string // where it listens
+	Path string // of the file
 
 	mu   sync.Mutex
 	file *os.File // guarded by mu
 }
 
 // Run takes lines until ctx ends. Each line is one effect as JSON, and is answered with "written" when it is on disk,
-// or with what is wrong with it. ready is called when effects can write.
-func (l *Ledger) Run(ctx context.Context, ready func()) error {
+// or with what is wrong with it. ready is called with its address when effects can write.
+func (l *Ledger) Run(ctx context.Context, ready func(addr string)) error {
 	file, err := os.OpenFile(l.Path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return fmt.Errorf("open the ledger: %w", err)
 	}
 	defer file.Close()
 	l.file = file
-	listener, err := net.Listen("unix", l.Socket)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return fmt.Errorf("open the ledger's socket: %w", err)
+		return fmt.Errorf("open the ledger's port: %w", err)
 	}
 	stop := context.AfterFunc(ctx, func() { _ = listener.Close() }) // Accept says it
 	defer stop()
-	ready()
+	ready(listener.Addr().String())
 	var group sync.WaitGroup
 	defer group.Wait()
 	for {
@@ -108,9 +108,9 @@ func (l *Ledger) add(text []byte) error {
 	return l.file.Sync()
 }
 
-// Enter writes an effect into the ledger behind a socket and returns when it is on disk. It is what an effect calls,
+// Enter writes an effect into the ledger at an address and returns when it is on disk. It is what an effect calls,
 // before it returns. After an error the line may or may not stand there.
-func Enter(ctx context.Context, socket string, line Line) error {
+func Enter(ctx context.Context, addr string, line Line) error {
 	text, err := json.Marshal(line)
 	if err != nil {
 		return fmt.Errorf("encode a line: %w", err)
@@ -118,7 +118,7 @@ func Enter(ctx context.Context, socket string, line Line) error {
 	ctx, cancel := context.WithTimeout(ctx, ledgerTime)
 	defer cancel()
 	var dialer net.Dialer
-	conn, err := dialer.DialContext(ctx, "unix", socket)
+	conn, err := dialer.DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return fmt.Errorf("reach the ledger: %w", err)
 	}

@@ -5,49 +5,44 @@ package chaos
 import (
 	"context"
 	"errors"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 )
 
 // openLedger runs a ledger until the test ends.
-func openLedger(t *testing.T) (socket, path string) {
+func openLedger(t *testing.T) (addr, path string) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "ledger") // a socket's path is short
-	if err != nil {
-		t.Fatal(err)
-	}
-	ledger := &Ledger{Path: filepath.Join(dir, "ledger.jsonl"), Socket: filepath.Join(dir, "socket")}
+	ledger := &Ledger{Path: filepath.Join(t.TempDir(), "ledger.jsonl")}
 	ctx, cancel := context.WithCancel(t.Context())
-	ready, ended := make(chan struct{}), make(chan error, 1) // one result
-	go func() { ended <- ledger.Run(ctx, func() { close(ready) }) }()
+	ready, ended := make(chan string, 1), make(chan error, 1) // one address, one result
+	go func() { ended <- ledger.Run(ctx, func(addr string) { ready <- addr }) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
-		_ = os.RemoveAll(dir)
 	})
 	select {
-	case <-ready:
+	case addr = <-ready:
 	case err := <-ended:
 		ended <- err
 		t.Fatal(err)
 	}
-	return ledger.Socket, ledger.Path
+	return addr, ledger.Path
 }
 
 func TestLedgerHasALineBeforeItAnswers(t *testing.T) {
 	t.Parallel()
-	socket, path := openLedger(t)
+	addr, path := openLedger(t)
 	const writers, each = 8, 5
 	var group sync.WaitGroup
 	for range writers {
 		group.Go(func() {
 			for range each {
-				if err := Enter(t.Context(), socket, Line{Effect: "e", Class: "pure", Key: "k", Call: "call_1", Attempt: 2, PID: 3}); err != nil {
+				if err := Enter(t.Context(), addr, Line{Effect: "e", Class: "pure", Key: "k", Call: "call_1", Attempt: 2, PID: 3}); err != nil {
 					t.Error(err)
 				}
 			}
@@ -69,14 +64,14 @@ func TestLedgerHasALineBeforeItAnswers(t *testing.T) {
 
 func TestLedgerRefuses(t *testing.T) {
 	t.Parallel()
-	socket, path := openLedger(t)
+	addr, path := openLedger(t)
 
-	err := Enter(t.Context(), socket, Line{Class: "pure"})
+	err := Enter(t.Context(), addr, Line{Class: "pure"})
 
 	if err == nil || !strings.Contains(err.Error(), "names neither") {
 		t.Errorf("a line that says nothing: %v", err)
 	}
-	if err := Enter(t.Context(), filepath.Join(t.TempDir(), "none"), Line{Effect: "e"}); err == nil || !errors.Is(err, os.ErrNotExist) {
+	if err := Enter(t.Context(), "127.0.0.1:1", Line{Effect: "e"}); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("no ledger: %v", err)
 	}
 	if lines, err := ReadLedger(path); len(lines) != 0 || err != nil {

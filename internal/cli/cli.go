@@ -56,7 +56,8 @@ type World struct {
 	Demo      demo.Crash // Program and Open are set
 	DemoChild func(context.Context, DemoWork) error
 
-	Admin admin.Hands
+	Admin  admin.Hands
+	WayOut WayOut
 
 	MCP       mcp.Hands
 	Chaos     storm.Storm // Program, Dial and Addr are set
@@ -84,7 +85,10 @@ type commandLine struct {
 	Approval approvalCommand `cmd:"" help:"Questions whether calls may run: list, show, approve, deny."`
 	Approve  approvalApprove `cmd:"" help:"Let a call run that waits for a yes; the same as approval approve."`
 
+	Schedule scheduleCommand `cmd:"" help:"Work at moments to come: create, list, show, next, explain, trigger, pause, resume, backfill, delete."`
+
 	Tool    toolCommand    `cmd:"" help:"The tools: list, show, call."`
+	Egress  egressCommand  `cmd:"" help:"Which hosts tools may reach: list, allow, deny, test."`
 	Admin   admin.Commands `cmd:"" help:"Look after a data directory: backup, restore, verify, gc, rotate-key."`
 	MCP     mcp.Commands   `cmd:"" name:"mcp" help:"Tools for MCP clients, and durable calls for MCP servers: serve, proxy, config."`
 	Serve   serveCommand   `cmd:"" help:"Serve a data directory over HTTP, until it is stopped."`
@@ -304,6 +308,10 @@ func (a *app) with(ctx context.Context, o Opening, fn func(Engine) error) error 
 	o.Dir, o.Database, o.Log, o.Server = a.flags.Data, a.flags.Database, a.log, a.flags.Server
 	if o.Dir == "" && o.Server == "" && o.Access != ToolsOnly {
 		return misuse("there is no data directory: this system names no home", "name one with --data or PERDURE_DATA")
+	}
+	var err error
+	if o.Sandbox, err = a.sandbox(o.Sandbox); err != nil {
+		return err
 	}
 	eng, err := a.Open(ctx, o)
 	if err != nil {

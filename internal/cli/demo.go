@@ -90,7 +90,7 @@ type ChaosPart struct {
 	Name     string
 	Dir      string // the data directory; of the server
 	File     string // of the ledger
-	Ledger   string // its socket; of an effect
+	Ledger   string // its address; of an effect
 	Effect   string // its name
 	Sabotage string
 	Out      io.Writer
@@ -127,7 +127,7 @@ func (c *chaosLedger) Run(ctx context.Context, a *app) error {
 }
 
 type chaosEffect struct {
-	Ledger string `help:"The ledger's socket."`
+	Ledger string `help:"The ledger's address."`
 	Effect string `help:"What was done."`
 }
 

@@ -74,9 +74,9 @@ func (c *doctorCommand) Run(ctx context.Context, a *app) error {
 // tell prints a check: a line, and a line with its fix.
 func (c *doctorCommand) tell(a *app, check Check) {
 	mark := map[Health]string{Fine: a.paint.data.in(green, "✓"), Warn: a.paint.data.in(yellow, "!"), Bad: a.paint.data.in(red, "✗")}[check.Health]
-	fmt.Fprintf(a.out, "%s %-16s  %s\n", mark, check.Name, a.line(check.Says, 500))
+	fmt.Fprintf(a.out, "%s %-17s  %s\n", mark, check.Name, a.line(check.Says, 500))
 	if check.Fix != "" {
-		fmt.Fprintf(a.out, "  %-16s  fix: %s\n", "", a.line(check.Fix, 500))
+		fmt.Fprintf(a.out, "  %-17s  fix: %s\n", "", a.line(check.Fix, 500))
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -28,18 +29,51 @@ const (
 
 // Opening says which engine a command needs.
 type Opening struct {
-	Access     Access
-	Dir        string    // the data directory
-	Database   string    // of Postgres, where the sessions are kept; empty: in the data directory
-	Server     string    // asked instead of the data directory; empty: whoever holds that, or nobody
-	AllowShell bool      // bash must be there: an error says why it cannot
-	Serve      bool      // for others, until it is stopped: what cannot be done here fails, and calls have longer to settle
-	MCP        []string  // tools that MCP clients see; nil: nobody serves them
-	Ask, Deny  []string  // tools whose calls a person is asked about, and those that never run; a denial comes first (AP1)
-	Retention  Retention // of tasks that have ended; 0: none are forgotten here
-	AskModels  bool      // turns go on; false: the models are not asked, whatever runs is only brought to its end
-	Log        *slog.Logger
-	Known      *redact.Set // is told secrets, so that Log shows none; nil: nobody is
+	Access       Access
+	Dir          string    // the data directory
+	Database     string    // of Postgres, where the sessions are kept; empty: in the data directory
+	Server       string    // asked instead of the data directory; empty: whoever holds that, or nobody
+	AllowShell   bool      // bash must be there: an error says why it cannot
+	Sandbox      Sandbox   // of the commands that begin here
+	Serve        bool      // for others, until it is stopped: what cannot be done here fails, and calls have longer to settle
+	MCP          []string  // tools that MCP clients see; nil: nobody serves them
+	Ask, Deny    []string  // tools whose calls a person is asked about, and those that never run; a denial comes first (AP1)
+	AskUntrusted bool      // a person is asked before calls that reach further than a session which read what came from outside (S3)
+	Retention    Retention // of tasks that have ended; 0: none are forgotten here
+	AskModels    bool      // turns go on; false: the models are not asked, whatever runs is only brought to its end
+	Log          *slog.Logger
+	Known        *redact.Set // is told secrets, so that Log shows none; nil: nobody is
+}
+
+// Sandbox says how the commands of bash are confined. The zero value is the default: to the workspace, or not at all.
+type Sandbox struct {
+	Profile string   // none, workspace or isolated; empty: workspace
+	Unsafe  bool     // where the machine cannot keep the profile, commands run with what it can; false: they do not run
+	Reads   []string // folders and files that commands may read besides the workspace and those of the system
+}
+
+// sandboxFlags are those of commands that let others run.
+type sandboxFlags struct {
+	Sandbox string   `help:"What commands may do: workspace keeps them to the folder of their session, isolated takes the network and other processes away as well, none confines nothing. A machine that cannot keep it runs none. Default: workspace, or PERDURE_SANDBOX." placeholder:"PROFILE" enum:",none,workspace,isolated" default:""`
+	Read    []string `name:"sandbox-read" help:"A folder or file that confined commands may read besides, for instance a tool chain outside /usr. Can be given several times." placeholder:"PATH" type:"path"`
+	Unsafe  bool     `name:"unsafe-sandbox" help:"Where this machine cannot keep the sandbox, run commands with what it can keep."`
+}
+
+// sandbox is what the flags say.
+func (f sandboxFlags) sandbox() Sandbox {
+	return Sandbox{Profile: f.Sandbox, Unsafe: f.Unsafe, Reads: f.Read}
+}
+
+// sandbox fills in what the environment says of a sandbox without a profile: also for commands without these flags, since
+// a task of before may begin in any that holds the data directory.
+func (a *app) sandbox(s Sandbox) (Sandbox, error) {
+	if s.Profile == "" {
+		s.Profile = a.Env("PERDURE_SANDBOX")
+	}
+	if !slices.Contains([]string{"", "none", "workspace", "isolated"}, s.Profile) {
+		return s, misuse("there is no sandbox "+strconv.Quote(s.Profile), "PERDURE_SANDBOX is none, workspace or isolated")
+	}
+	return s, nil
 }
 
 // Retention is how long a task is kept that has ended and came home (TK16). The zero value: nothing is forgotten by this

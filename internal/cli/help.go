@@ -25,6 +25,7 @@ PERDURE_DATABASE a Postgres database, as --database; a password belongs here
 PERDURE_SERVER   a server to ask instead, as --server
 PERDURE_TOKEN    the token of that server
 PERDURE_ADDR     where serve listens, as --addr
+PERDURE_SANDBOX  what commands may do, as --sandbox of run and serve
 NO_COLOR         no colours
 CLICOLOR_FORCE   colours also where there is no terminal
 TERM=dumb        no colours, and the cursor never moves

@@ -23,14 +23,16 @@ const defaultInstructions = "You are a capable assistant with tools. Use them to
 	"plainly what you did, and what you could not do."
 
 type runCommand struct {
-	Prompt       string        `arg:"" optional:"" help:"What to say; - reads it from stdin. A new session reads stdin without it, too; on a terminal it becomes a conversation."`
-	Model        string        `help:"Which model answers: openai:NAME, anthropic:NAME, or scripted:FILE. The first two read their key from OPENAI_API_KEY and ANTHROPIC_API_KEY." placeholder:"MODEL"`
-	BaseURL      string        `name:"base-url" help:"The server that is asked instead of the provider's own: any that speaks the same protocol, also on this machine." placeholder:"URL"`
-	Workspace    string        `help:"The folder that holds the session's files, and where commands run. Without it the data directory keeps the files." placeholder:"DIR" type:"path"`
-	AllowShell   bool          `help:"Let the agent run commands with bash, in the workspace; without one, in the current folder."`
-	Capability   []string      `help:"Give a new session tools that none has by default: session_storage, session_sql, session_resources, subagents. Can be given several times." placeholder:"NAME"`
+	Prompt     string `arg:"" optional:"" help:"What to say; - reads it from stdin. A new session reads stdin without it, too; on a terminal it becomes a conversation."`
+	Model      string `help:"Which model answers: openai:NAME, anthropic:NAME, or scripted:FILE. The first two read their key from OPENAI_API_KEY and ANTHROPIC_API_KEY." placeholder:"MODEL"`
+	BaseURL    string `name:"base-url" help:"The server that is asked instead of the provider's own: any that speaks the same protocol, also on this machine." placeholder:"URL"`
+	Workspace  string `help:"The folder that holds the session's files, and where commands run. Without it the data directory keeps the files." placeholder:"DIR" type:"path"`
+	AllowShell bool   `help:"Let the agent run commands with bash, in the workspace; without one, in the current folder."`
+	sandboxFlags
+	Capability   []string      `help:"Give a new session tools that none has by default: session_storage, session_sql, session_resources, session_schedule, subagents. Can be given several times." placeholder:"NAME"`
 	Ask          []string      `help:"Ask a person before each call of this tool, as long as this run lasts: perdure approve answers. Can be given several times." placeholder:"TOOL"`
 	Deny         []string      `help:"Let no call of this tool run, as long as this run lasts. Can be given several times." placeholder:"TOOL"`
+	AskUntrusted bool          `name:"ask-untrusted" help:"Once a session has read what came from outside (a page, a file, the output of a command), ask a person before each call that reaches further than the session: perdure approve answers."`
 	SoftBudget   time.Duration `name:"soft-budget" help:"In a new session, how long a call may keep its turn waiting before it goes on in the background, for instance 30s; a negative one means for ever. Default: 10m." placeholder:"DURATION"`
 	Retention    string        `help:"How long a task is kept that has ended, for instance 30d or 720h; 0 means for ever. Default: 30d." placeholder:"DURATION" env:"PERDURE_TASKS_RETENTION"`
 	Instructions string        `help:"The system prompt of a new session." placeholder:"TEXT"`
@@ -48,14 +50,14 @@ func (c *runCommand) Run(ctx context.Context, a *app) error {
 	if c.BaseURL != "" && c.Model == "" {
 		return misuse("--base-url names the server of a model, and there is no --model", program+" run --model openai:NAME --base-url "+quote(c.BaseURL))
 	}
-	if c.Bg && len(c.Ask)+len(c.Deny) > 0 {
-		return misuse("--ask and --deny are rules for the work of this run, and --bg leaves the work to another one", "give them to that run, or to "+program+" serve")
+	if c.Bg && (len(c.Ask)+len(c.Deny) > 0 || c.AskUntrusted) {
+		return misuse("--ask, --deny and --ask-untrusted are rules for the work of this run, and --bg leaves the work to another one", "give them to that run, or to "+program+" serve")
 	}
 	talks, err := c.readPrompt(a)
 	if err != nil {
 		return err
 	}
-	return a.with(ctx, Opening{Access: Writing, AllowShell: c.AllowShell, Ask: c.Ask, Deny: c.Deny, Retention: a.retention(c.Retention), AskModels: !c.Bg}, func(eng Engine) error {
+	return a.with(ctx, Opening{Access: Writing, AllowShell: c.AllowShell, Sandbox: c.sandbox(), Ask: c.Ask, Deny: c.Deny, AskUntrusted: c.AskUntrusted, Retention: a.retention(c.Retention), AskModels: !c.Bg}, func(eng Engine) error {
 		if c.Session != "" {
 			return c.goOn(ctx, a, eng, talks)
 		}

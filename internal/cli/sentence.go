@@ -87,6 +87,8 @@ func laneSentence(e perdure.Event) string {
 		return strings.TrimSpace(f.Action + " " + f.Subject + because(f.Purpose))
 	case perdure.FileWritten:
 		return changed(f)
+	case perdure.RequestDenied:
+		return "a request was not let out, " + f.Host + because(f.Why)
 	case perdure.ResourceUpdated:
 		return beside(f)
 	case perdure.LeaseExpired:
@@ -103,6 +105,33 @@ func laneSentence(e perdure.Event) string {
 			return "the task is answered: " + f.Message.PlainText()
 		}
 		return "the task is told: " + f.Message.PlainText()
+	}
+	return scheduleSentence(e)
+}
+
+// scheduleSentence is sentence for schedules.
+func scheduleSentence(e perdure.Event) string {
+	const minute = "2006-01-02 15:04 MST"
+	switch f := e.Fact.(type) {
+	case perdure.ScheduleCreated:
+		s := f.Schedule
+		next := "never"
+		if !s.NextAt.IsZero() {
+			next = s.NextAt.Format(minute)
+		}
+		return fmt.Sprintf("schedule %s is made; it fires next at %s", s.ID, next)
+	case perdure.ScheduleFired:
+		what := string(f.Fire.Task)
+		if what == "" {
+			what = "a message"
+		}
+		return fmt.Sprintf("schedule %s fired for %s: %s%s", f.Fire.Schedule, f.Fire.Nominal.Format(minute), what, because(f.Fire.Reason))
+	case perdure.ScheduleSkipped:
+		return fmt.Sprintf("schedule %s, %s: %s%s", f.Fire.Schedule, f.Fire.Nominal.Format(minute), f.Fire.Outcome, because(f.Fire.Reason))
+	case perdure.SchedulePaused:
+		return fmt.Sprintf("schedule %s is paused%s", f.Schedule, because(f.Why))
+	case perdure.ScheduleCanceled:
+		return fmt.Sprintf("schedule %s does not fire any more%s", f.Schedule, because(f.Why))
 	}
 	return ""
 }

@@ -11,17 +11,19 @@ import (
 
 // Serving says what is to be served.
 type Serving struct {
-	Dir        string    // the data directory
-	Database   string    // as that of Opening
-	Addr       string    // host:port
-	Expose     bool      // an address that others can reach is meant
-	AllowShell bool      // bash must be there: an error says why it cannot
-	Disclosure string    // ER4: generic, standard or detailed
-	Ask, Deny  []string  // as those of Opening
-	MCP        []string  // the tools that MCP clients see on /mcp; *: all that need no capability; nil: there is no /mcp
-	Retention  Retention // likewise
-	Log        *slog.Logger
-	Known      *redact.Set // as that of Opening
+	Dir          string    // the data directory
+	Database     string    // as that of Opening
+	Addr         string    // host:port
+	Expose       bool      // an address that others can reach is meant
+	AllowShell   bool      // bash must be there: an error says why it cannot
+	Sandbox      Sandbox   // as that of Opening
+	Disclosure   string    // ER4: generic, standard or detailed
+	Ask, Deny    []string  // as those of Opening
+	MCP          []string  // the tools that MCP clients see on /mcp; *: all that need no capability; nil: there is no /mcp
+	AskUntrusted bool      // a person is asked before calls that reach further than a session which read what came from outside (S3)
+	Retention    Retention // likewise
+	Log          *slog.Logger
+	Known        *redact.Set // as that of Opening
 	// Ready is called once, when requests are answered.
 	Ready func(Served)
 }
@@ -34,14 +36,16 @@ type Served struct {
 }
 
 type serveCommand struct {
-	Addr       string   `help:"Where to listen." placeholder:"HOST:PORT" default:"127.0.0.1:7373" env:"PERDURE_ADDR"`
-	Expose     bool     `help:"Listen on an address that other machines can reach, too. What is sent there is not encrypted: put a proxy with TLS before it."`
-	AllowShell bool     `help:"Refuse to start where commands cannot be run under a supervisor."`
-	Retention  string   `help:"How long a task is kept that has ended, for instance 30d or 720h; 0 means for ever. Default: 30d." placeholder:"DURATION" env:"PERDURE_TASKS_RETENTION"`
-	Disclosure string   `help:"How much answers say about what failed inside: generic, standard or detailed." placeholder:"MODE" enum:"generic,standard,detailed" default:"standard"`
-	Ask        []string `help:"Ask a person before each call of this tool: perdure approve answers. Can be given several times." placeholder:"TOOL"`
-	Deny       []string `help:"Let no call of this tool run. Can be given several times." placeholder:"TOOL"`
-	MCPTool    []string `name:"mcp-tool" help:"Show this tool to MCP clients on /mcp; * shows all that need no capability. Can be given several times." placeholder:"TOOL"`
+	Addr       string `help:"Where to listen." placeholder:"HOST:PORT" default:"127.0.0.1:7373" env:"PERDURE_ADDR"`
+	Expose     bool   `help:"Listen on an address that other machines can reach, too. What is sent there is not encrypted: put a proxy with TLS before it."`
+	AllowShell bool   `help:"Refuse to start where commands cannot be run under a supervisor."`
+	sandboxFlags
+	Retention    string   `help:"How long a task is kept that has ended, for instance 30d or 720h; 0 means for ever. Default: 30d." placeholder:"DURATION" env:"PERDURE_TASKS_RETENTION"`
+	Disclosure   string   `help:"How much answers say about what failed inside: generic, standard or detailed." placeholder:"MODE" enum:"generic,standard,detailed" default:"standard"`
+	AskUntrusted bool     `name:"ask-untrusted" help:"Once a session has read what came from outside (a page, a file, the output of a command), ask a person before each call that reaches further than the session: perdure approve answers."`
+	Ask          []string `help:"Ask a person before each call of this tool: perdure approve answers. Can be given several times." placeholder:"TOOL"`
+	Deny         []string `help:"Let no call of this tool run. Can be given several times." placeholder:"TOOL"`
+	MCPTool      []string `name:"mcp-tool" help:"Show this tool to MCP clients on /mcp; * shows all that need no capability. Can be given several times." placeholder:"TOOL"`
 }
 
 // Run serves until a signal comes, then lets what is in work settle. Ending so is no error.
@@ -49,9 +53,13 @@ func (c *serveCommand) Run(ctx context.Context, a *app) error {
 	if a.flags.Data == "" {
 		return misuse("there is no data directory: this system names no home", "name one with --data or PERDURE_DATA")
 	}
-	err := a.Serve(ctx, Serving{
-		Dir: a.flags.Data, Database: a.flags.Database, Addr: c.Addr, Expose: c.Expose, AllowShell: c.AllowShell, Disclosure: c.Disclosure,
-		Ask: c.Ask, Deny: c.Deny, MCP: c.MCPTool, Retention: a.retention(c.Retention), Log: a.log,
+	sandbox, err := a.sandbox(c.sandbox())
+	if err != nil {
+		return err
+	}
+	err = a.Serve(ctx, Serving{
+		Dir: a.flags.Data, Database: a.flags.Database, Addr: c.Addr, Expose: c.Expose, AllowShell: c.AllowShell, Sandbox: sandbox, Disclosure: c.Disclosure,
+		Ask: c.Ask, Deny: c.Deny, MCP: c.MCPTool, AskUntrusted: c.AskUntrusted, Retention: a.retention(c.Retention), Log: a.log,
 		Ready: func(s Served) {
 			fmt.Fprintln(a.out, s.URL)
 			a.say("data      %s", a.line(a.flags.Data, 300))

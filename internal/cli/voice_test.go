@@ -204,6 +204,7 @@ func TestEverySentence(t *testing.T) {
 	task, told := perdure.Task{Tool: "bash", State: perdure.TaskRunning}, map[perdure.EventType]bool{}
 	for _, f := range []perdure.Fact{
 		perdure.TurnStarted{}, perdure.InterruptRequested{}, perdure.TurnCompleted{}, perdure.TurnFailed{Code: "c"}, perdure.TurnCanceled{},
+		perdure.ScheduleCreated{}, perdure.ScheduleFired{}, perdure.ScheduleSkipped{}, perdure.SchedulePaused{}, perdure.ScheduleCanceled{},
 		perdure.TurnSealed{Reason: "r"}, perdure.ReasonStarted{}, perdure.ReasonCompleted{Code: "c"}, perdure.ReasonRecovered{}, answer("text"),
 		perdure.MessageReceived{Message: perdure.Text("text")}, perdure.Generation{}, perdure.ActStarted{Calls: []perdure.PlannedCall{{Name: "echo"}}},
 		perdure.ActCompleted{}, perdure.ToolStarted{}, perdure.ToolCompleted{Name: "echo"}, perdure.ToolUnknown{}, perdure.ToolResolved{},
@@ -214,7 +215,7 @@ func TestEverySentence(t *testing.T) {
 		perdure.SessionAwaits{}, perdure.SessionIdled{}, perdure.SessionStopped{By: "b"}, perdure.OutputStarted{}, perdure.ToolDetached{}, perdure.ToolCallRequested{},
 		perdure.CallReplanned{}, perdure.ApprovalRequested{}, perdure.ApprovalResolved{}, perdure.TaskMessageSent{}, perdure.TaskMessageReceived{},
 		perdure.ContextCompacted{}, perdure.OutputReplaced{}, perdure.LoopDetected{Name: "echo"}, perdure.SessionForked{},
-		perdure.AuditRecorded{Action: "a"}, perdure.ResourceUpdated{Entry: perdure.Resource{Name: "n"}}, perdure.LeaseExpired{}, perdure.LeaseCleanupFailed{}, perdure.FileWritten{Path: "/a"},
+		perdure.AuditRecorded{Action: "a"}, perdure.ResourceUpdated{Entry: perdure.Resource{Name: "n"}}, perdure.LeaseExpired{}, perdure.LeaseCleanupFailed{}, perdure.FileWritten{Path: "/a"}, perdure.RequestDenied{Host: "a.test"},
 	} {
 		told[f.EventType()] = true
 		if strings.TrimSpace(sentence(perdure.Event{Fact: f})) == "" {

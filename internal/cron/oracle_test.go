@@ -36,11 +36,10 @@ func TestR13EveryTransition(t *testing.T) {
 					own.zone(t, all[i], specs, everyShift)
 				}
 				total.add(&own)
-				t.Logf("%d zones, %d shifts, %d fires", own.zones, own.taken, own.fires)
 			})
 		}
 	})
-	t.Logf("%d of %d zones that differ, %d of their %d shifts, %d specs, %d fires compared, no difference",
+	t.Logf("figure R13, oracle: %d of %d zones that differ, %d of their %d shifts, %d specs, %d fires compared, no difference",
 		total.zones, len(all), total.taken, total.shifts, len(specs), total.fires)
 	if total.taken == 0 || total.fires < total.taken*len(specs) {
 		t.Error("too little was compared")

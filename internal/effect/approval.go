@@ -73,7 +73,7 @@ func (e *Effects) resolveApproval(tx store.Tx, a perdure.Approval, r perdure.App
 			return a, fmt.Errorf("%w verdict: the arguments: %w", perdure.Invalid, err)
 		}
 		if t, ok := e.cfg.Tools.Get(a.Tool); ok {
-			r.NewArgs, _ = e.vault.Take(perdure.CallKey{Session: a.Session, Call: a.Call}, t.Spec().Parameters, r.NewArgs)
+			r.NewArgs, _ = e.taken(perdure.CallKey{Session: a.Session, Call: a.Call}, t, r.NewArgs)
 		}
 	}
 	events := []perdure.Event{{Session: a.Session, Actor: r.By, Call: a.Call, Task: a.Task, Fact: r}}
@@ -198,7 +198,7 @@ func (e *Effects) ExpireApprovals(ctx context.Context) error {
 // JudgeCall judges a call anew whose arguments a person replaced: hooks, policy, fingerprint (AP5). What that person
 // allowed with them is not asked about again.
 func (e *Effects) JudgeCall(ctx context.Context, s *perdure.Session, c perdure.JudgeCall) Outcome {
-	planned := e.planCall(ctx, s, perdure.ToolCall{ID: c.Call.ID, Name: c.Call.Name, Arguments: c.Call.Args})
+	planned := e.planCall(ctx, s, perdure.ToolCall{ID: c.Call.ID, Name: c.Call.Name, Arguments: c.Call.Args}, true)
 	if planned.Rewritten == nil {
 		planned.Rewritten = c.Call.Args
 	}
@@ -279,7 +279,9 @@ func (e *Effects) clientResult(key perdure.CallKey, r perdure.ToolResult, keep b
 		}
 	}
 	if r.Error != "" {
-		return shorten(key, perdure.Failed(key.Call, perdure.ErrorTool, r.Error)), nil
+		failed := perdure.Failed(key.Call, perdure.ErrorTool, r.Error)
+		failed.Untrusted = true
+		return shorten(key, failed), nil
 	}
 	if len(r.Result) == 0 {
 		r.Result = json.RawMessage("null")
@@ -287,7 +289,7 @@ func (e *Effects) clientResult(key perdure.CallKey, r perdure.ToolResult, keep b
 	if !json.Valid(r.Result) {
 		return r, fmt.Errorf("%w result: it is no JSON", perdure.Invalid)
 	}
-	record := perdure.ToolResult{CallID: key.Call, Result: r.Result, Images: r.Images}
+	record := perdure.ToolResult{CallID: key.Call, Result: r.Result, Images: r.Images, Untrusted: true} // who knows where a client has it from
 	return shorten(key, tool.CheckImages(record)), nil
 }
 

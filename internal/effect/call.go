@@ -41,6 +41,12 @@ func (e *Effects) StartCall(ctx context.Context, run CallRun) error {
 		run.Done(e.settled(run, row, tool.Error("Tool definition not found: "+row.Tool)))
 		return nil
 	}
+	if run.Command.Call.Approval != "" { // a person was asked meanwhile, so it goes out only now
+		if held := e.held(ctx, run.Session.Agent, t); held != nil {
+			run.Done(e.settled(run, row, *held))
+			return nil
+		}
+	}
 	return e.execute(run, row, t, func(ctx context.Context, call tool.Call, env tool.Env) tool.Result {
 		return enter(ctx, t, call, env)
 	})

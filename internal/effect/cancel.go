@@ -91,7 +91,7 @@ func (e *Effects) requestCancel(tx store.Tx, task perdure.Task, wish CancelWish)
 	u := perdure.TaskUpdate{Attempt: task.Attempt, Cancel: &perdure.CancelRequest{At: tx.Now(), By: wish.By, Why: wish.Why}}
 	facts := []perdure.Fact{perdure.TaskCancelRequested{By: wish.By, Why: wish.Why}}
 	queued := task.State == perdure.TaskQueued && !e.cfg.Runner.Running(e.workOf(task.ID)) && !e.leftWhileAsking(task)
-	notBegun := queued || task.State == perdure.TaskAwaitingInput && task.Executions == 0
+	notBegun := queued || task.Kind == perdure.KindMonitor || task.State == perdure.TaskAwaitingInput && task.Executions == 0
 	if notBegun {
 		u.State, u.Summary, u.Detail = perdure.TaskCanceled, "Canceled by request.", "canceled"
 		facts = append(facts, perdure.TaskCancelReceipt{Receipt: perdure.CancelReceipt{RequestedAt: tx.Now(), SignalledAt: tx.Now(), DeadAt: tx.Now()}})
@@ -126,6 +126,10 @@ func (e *Effects) cancelTree(tx store.Tx, task perdure.Task, wish CancelWish) ([
 	task, err := e.requestCancel(tx, task, wish)
 	all := []perdure.Task{task}
 	child := task.Links.ChildSession
+	if err == nil && task.Kind == perdure.KindMonitor {
+		below, err := e.cancelRuns(tx, task, wish)
+		return append(all, below...), err
+	}
 	if err != nil || task.Kind != perdure.KindSubagent || child == "" {
 		return all, err
 	}

@@ -2,14 +2,15 @@ package effect
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 	"unicode"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/redact"
 	"github.com/perdure/perdure/internal/veil"
 	"github.com/perdure/perdure/model"
 	"github.com/perdure/perdure/store"
@@ -53,6 +54,7 @@ func (e *Effects) checked(text string) error {
 type hush struct {
 	known  tool.Known   // nil: there can be none
 	stream tool.Masking // of known, from the first text on
+	shut   bool         // they could not be read when the text began: nothing of it is shown
 }
 
 // feed takes new text, and returns what may be shown.
@@ -60,18 +62,46 @@ func (h *hush) feed(text string) string {
 	if h.known == nil || text == "" {
 		return text
 	}
-	if h.stream == nil {
+	if h.stream == nil && !h.shut {
+		h.shut = h.known.Readable() != nil
 		h.stream = h.known.Stream()
+	}
+	if h.shut {
+		return ""
 	}
 	return string(h.stream.Feed([]byte(text)))
 }
 
 // flush returns what was held back.
 func (h *hush) flush() string {
-	if h.stream == nil {
+	if h.stream == nil || h.shut {
 		return ""
 	}
 	return string(h.stream.Flush())
+}
+
+// batch gathers text for live watchers.
+type batch struct {
+	publish func(string)
+	text    strings.Builder
+	since   time.Time
+}
+
+func (b *batch) add(text string) {
+	if b.text.Len() == 0 {
+		b.since = time.Now()
+	}
+	b.text.WriteString(text)
+	if time.Since(b.since) >= deltaBatch {
+		b.flush()
+	}
+}
+
+func (b *batch) flush() {
+	if b.text.Len() > 0 {
+		b.publish(b.text.String())
+		b.text.Reset()
+	}
 }
 
 // hushed is an answer that is not whole, with what sealed takes out of the texts of one that is.
@@ -83,7 +113,10 @@ func (e *Effects) hushed(s *perdure.Session, a model.Answer) model.Answer {
 	for _, v := range e.unsaid(s, a.Message) {
 		text = v.Mask(text)
 	}
-	parts := []perdure.Part{{Type: perdure.PartText, Text: text}}
+	var parts []perdure.Part
+	if text != redact.Unprintable { // else nobody knows what may be said of it
+		parts = append(parts, perdure.Part{Type: perdure.PartText, Text: text})
+	}
 	for _, part := range a.Message.Parts {
 		if part.Type != perdure.PartText {
 			parts = append(parts, part)
@@ -100,21 +133,52 @@ func (e *Effects) unsaid(s *perdure.Session, m perdure.Message) (all []*veil.Vei
 		all = append(all, veil.New(known, nil))
 	}
 	for _, call := range m.Calls() {
+		var own *redact.Set
 		t, ok := e.cfg.Tools.Get(call.Name)
-		args := call.Arguments
-		if ok && t.Spec().Hints.CapabilityID == backgroundCapability {
-			var order map[string]json.RawMessage
-			order, t, ok = e.spawnedBy(args)
-			args = order["args"]
+		switch {
+		case ok && t.Spec().Hints.CapabilityID != backgroundCapability:
+			own = veil.SecretsOf(t.Spec().Parameters, call.Arguments)
+		case !e.keepsSecrets():
+		case ok:
+			_, own, _ = veil.Order(t.Spec().Parameters, call.Arguments, e.ordered)
+		default:
+			own = veil.Anything(call.Arguments)
 		}
-		if !ok || t == nil {
-			continue
-		}
-		if own := veil.SecretsOf(t.Spec().Parameters, args); own != nil {
+		if own != nil {
 			all = append(all, veil.New(nil, own))
 		}
 	}
 	return all
+}
+
+// unread says that the secrets of a session cannot be read now, as the failure of a step; nil: they can, or there are none.
+func (e *Effects) unread(id perdure.SessionID) error {
+	known := e.known(id)
+	if known == nil {
+		return nil
+	}
+	if err := known.Readable(); err != nil {
+		return &model.Error{Code: model.Unavailable, Text: "the secrets of the session cannot be read now, so no answer can be recorded", Err: err}
+	}
+	return nil
+}
+
+// unheard makes the outcome of an attempt whose text nobody may record, since it may tell a secret that cannot be read: what it
+// cost. What was shown of it is taken back, and the message stays open for the next attempt. It may be of one that was not asked.
+func (e *Effects) unheard(q Question, why error, bill []perdure.Fact, a reply) Outcome {
+	failure := perdure.ReasonCompleted{
+		ExecID: q.Command.Exec, Code: string(model.Unavailable), Error: why.Error(), Retryable: true,
+		Discarded: a.Discarded + len(a.Message.Calls()), DurationMS: a.took.Milliseconds(),
+	}
+	var known *model.Error
+	if errors.As(why, &known) {
+		failure.Error = known.Text
+	}
+	facts := append(slices.Clone(bill), failure)
+	if strings.TrimSpace(a.Message.Text()) != "" {
+		facts = append([]perdure.Fact{perdure.OutputReplaced{MessageID: q.Command.Message, ReasonCode: perdure.ReplacedByRestart}}, facts...)
+	}
+	return Outcome{Drop: a.dropped(q.Command), Events: e.events(q.Session, q.Command, facts...)}
 }
 
 // known is the secrets of a session; nil: there can be none.
@@ -217,32 +281,52 @@ func (c *checkpoint) end() bool {
 type kept struct {
 	text  string // not blank; empty: nothing
 	found bool   // there is a checkpoint to be removed
+
+	unread bool // a secret of the session could not be opened
 }
 
 // kept reads the checkpoint of the message that a question is for, where there can be one, as often as it takes: without
-// it the model is not asked, since its text would come twice (TN20). Not ok: the runtime stops.
+// it the model is not asked, since its text would come twice (TN20). Nor is it while the store does not tell the session's
+// secrets, since its answer could not be recorded. Not ok: the runtime stops.
 func (e *Effects) kept(ctx context.Context, q Question) (k kept, ok bool) {
-	if !q.TakenUp && q.Command.Attempt <= 1 {
-		return k, true // the message was opened here, and nobody was asked
-	}
 	for n := 1; ; n++ {
-		var p store.Partial
-		err := e.cfg.Store.View(context.WithoutCancel(ctx), func(r store.Reader) (err error) {
-			p, err = r.Partial(q.Session.ID, q.Command.Message)
-			return err
-		})
-		if err == nil || errors.Is(err, perdure.NotFound) {
-			if k.found = err == nil; strings.TrimSpace(p.Text) != "" {
-				k.text = p.Text
+		err := e.readKept(ctx, q, &k)
+		what := "the text so far of an answer cannot be read"
+		if err == nil && (k.text != "" || !q.Command.Stop) {
+			what, err = "a model is not asked while the secrets of its session cannot be read", e.unread(q.Session.ID)
+			if errors.Is(err, perdure.NotFound) {
+				k.unread = true
+				return k, true // no waiting brings a key back: the step fails, and says so
 			}
+		}
+		if err == nil {
 			return k, true
 		}
-		e.cfg.Log.Warn("the text so far of an answer cannot be read", "session", q.Session.ID, "message", q.Command.Message, "error", err)
+		e.cfg.Log.Warn(what, "session", q.Session.ID, "message", q.Command.Message, "error", err)
 		if !wait(ctx, perdure.RetryDelay(min(n, 5), 0, string(q.Command.Exec))/10) {
 			// Stopped by a person: the turn ends, with or without the text.
 			return k, perdure.CauseOf(ctx) == perdure.CauseInterrupt
 		}
 	}
+}
+
+// readKept reads it once.
+func (e *Effects) readKept(ctx context.Context, q Question, k *kept) error {
+	if !q.TakenUp && q.Command.Attempt <= 1 {
+		return nil // the message was opened here, and nobody was asked
+	}
+	var p store.Partial
+	err := e.cfg.Store.View(context.WithoutCancel(ctx), func(r store.Reader) (err error) {
+		p, err = r.Partial(q.Session.ID, q.Command.Message)
+		return err
+	})
+	if err != nil && !errors.Is(err, perdure.NotFound) {
+		return err
+	}
+	if k.found = err == nil; strings.TrimSpace(p.Text) != "" {
+		k.text = p.Text
+	}
+	return nil
 }
 
 // prefix is the text as a model goes on from it. Providers refuse white space at its end.

@@ -183,7 +183,7 @@ func (e *Effects) notice(task perdure.Task, m perdure.TaskMessage, request strin
 	if request != "" {
 		text = fmt.Sprintf("Background run waits for an answer.\n- task_id: %s\n- tool: %s\n- request_id: %s\n- question: %s", task.ID, task.Tool, request, m.PlainText())
 	}
-	sent.Notice = perdure.Message{ID: NewMessageID(), Role: perdure.RoleNotification, Parts: []perdure.Part{{Type: perdure.PartText, Text: text}}, At: m.CreatedAt}
+	sent.Notice = perdure.Message{ID: NewMessageID(), Role: perdure.RoleNotification, Parts: []perdure.Part{{Type: perdure.PartText, Text: text, Untrusted: true}}, At: m.CreatedAt}
 	if request != "" {
 		sent.Notice.Metadata = map[string]string{perdure.MetaTask: string(task.ID), perdure.MetaRequest: request}
 	}

@@ -2,6 +2,7 @@ package effect
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -19,6 +20,16 @@ const (
 	snapshotAtRest = 50
 	snapshotPart   = 8
 )
+
+// A step folds up to foldBatch events of others in its commit. Where there are more, as after a call that wrote many files, they
+// are folded before it, up to approaches times.
+const (
+	foldBatch  = 1000
+	approaches = 5
+)
+
+// errBehind says that there is too much to fold in a commit, and nothing is to be committed.
+var errBehind = errors.New("much was written by others")
 
 // Drive is a session in the hands of its one driver, under an epoch (O2). It is not safe for concurrent use.
 type Drive struct {
@@ -56,58 +67,6 @@ type Settlement struct {
 	Token  perdure.Token
 	State  perdure.CallState
 	Result perdure.ToolResult
-}
-
-// Fold reads a session's fold from its snapshot and journal, as of one moment. NotFound: no such session.
-func Fold(r store.Reader, id perdure.SessionID) (*perdure.Session, error) {
-	s := perdure.NewSession(id)
-	if snap, err := r.Snapshot(id); err == nil {
-		if cached, err := perdure.DecodeSnapshot(snap.Version, snap.Body); err == nil && cached.Seq == snap.Seq && cached.ID == id {
-			s = cached
-		}
-	}
-	if err := catchUp(r, s); err != nil {
-		return nil, err
-	}
-	if s.Seq == 0 {
-		return nil, fmt.Errorf("session %s: %w", id, perdure.NotFound)
-	}
-	return s, nil
-}
-
-// Fold is the function Fold, and begins with what this process knows of the session. The caller may change the fold.
-func (e *Effects) Fold(r store.Reader, id perdure.SessionID) (*perdure.Session, error) {
-	last, ok := e.folds.Get(id)
-	if !ok {
-		return Fold(r, id)
-	}
-	row, err := r.Session(id)
-	if err != nil {
-		return nil, err
-	}
-	s := last.Session
-	if s.Seq > row.LastSeq { // the reader is older
-		return Fold(r, id)
-	}
-	s = s.Clone()
-	if s.Seq == row.LastSeq {
-		return s, nil
-	}
-	return s, catchUp(r, s)
-}
-
-// catchUp folds what the journal has beyond the session.
-func catchUp(r store.Reader, s *perdure.Session) error {
-	tail, err := r.Events(s.ID, s.Seq, 0)
-	if err != nil {
-		return fmt.Errorf("read journal of %s: %w", s.ID, err)
-	}
-	for _, event := range tail {
-		if err := s.Apply(event); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // Take makes this worker the driver of a session and returns what is due. What the decision records is in
@@ -159,10 +118,19 @@ func (e *Effects) commit(ctx context.Context, d *Drive, outcomes []Outcome, take
 	var step *step
 	var failed error
 	ctx = context.WithoutCancel(ctx) // nobody leaves before the answer: what fn made is read after it
-	err := e.work.InTx(ctx, func(tx store.Tx) error {
-		step = newStep(e, d, tx)
-		return step.run(outcomes, take)
-	})
+	err := errBehind
+	for round := 0; errors.Is(err, errBehind); round++ {
+		err = e.work.InTx(ctx, func(tx store.Tx) error {
+			step = newStep(e, d, tx)
+			step.patient = round < approaches
+			return step.run(outcomes, take)
+		})
+		if errors.Is(err, errBehind) {
+			if err := e.approach(ctx, d); err != nil {
+				return nil, err
+			}
+		}
+	}
 	if step != nil {
 		defer e.startRouted(ctx, step, &failed)
 		for _, call := range step.claimed { // also when the answer was lost: the ledger may have them (LG5)
@@ -227,6 +195,7 @@ type step struct {
 	routed  []claimedTask // calls that are tasks from the start
 	due     []perdure.Command
 	rested  bool
+	patient bool // much that others wrote is folded before the step, and not in it
 }
 
 func newStep(e *Effects, d *Drive, tx store.Tx) *step {
@@ -238,6 +207,9 @@ func (s *step) run(outcomes []Outcome, take bool) error {
 	last, err := s.lock(take)
 	if err != nil {
 		return err
+	}
+	if s.patient && last-s.session.Seq > foldBatch {
+		return errBehind
 	}
 	if last != s.session.Seq { // others wrote
 		if err := catchUp(s.tx, s.session); err != nil {

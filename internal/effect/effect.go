@@ -10,7 +10,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math"
@@ -55,6 +54,10 @@ type Config struct {
 	// Ports opens what else a call of a session may reach. nil: nothing.
 	Ports func(session perdure.SessionID, call tool.Call) tool.Ports
 
+	// Outbound is asked before a call that goes out is claimed, for the organisation Org (RL1). nil: nobody is.
+	Outbound tool.OutboundRateLimiter
+	Org      string // empty: there are no organisations
+
 	MaxExecutions      int           // LG9; 0: perdure.DefaultMaxExecutions; -1: no cap
 	NoProgress         int           // TN1; 0: perdure.DefaultNoProgress; -1: off
 	ModelAttempts      int           // TN21; 0: perdure.DefaultModelAttempts
@@ -68,6 +71,7 @@ type Config struct {
 	DeferAbove         int           // TL37; 0: 40; -1: off
 	SoftBudget         time.Duration // of tools that name none; 0: tool.DefaultSoftBudget; -1: they never detach (LN2)
 	ApprovalExpiry     time.Duration // 0: approvals never expire (AP6)
+	ScheduleFailures   int           // failed fires in a row before a schedule is paused; 0: never (SC17)
 	CheckpointBytes    int           // of new text of an answer, before it is stored (TN19); 0: 4 KiB
 	CheckpointTime     time.Duration // since its first new text, likewise; 0: 1 s
 
@@ -97,6 +101,10 @@ type Config struct {
 	// Sign tells the engine that something happens in a turn: text, progress, output. nil: nobody listens.
 	Sign func(perdure.SessionID)
 
+	// Schedule makes a schedule for a call of a model, with its monitor where it asks for one, in one commit (BG6). The same call
+	// makes it once. nil: there are no schedules.
+	Schedule func(ctx context.Context, s perdure.Schedule, by *ScheduleCall) (perdure.Schedule, error)
+
 	// Shared says that other workers use the store too: their leases say who of them is dead, and this worker's own work
 	// writes nothing once its own lease has passed (LG3). false: every other worker is dead (LG20).
 	Shared bool
@@ -125,6 +133,8 @@ type Effects struct {
 	tasks sync.Map
 	// hosts finds calls of hosts again whose reply was not written whole.
 	hosts hostCalls
+	// cleaning are the notes that are cleaned here: where their claims stand, to true.
+	cleaning sync.Map
 	// vault holds the secret arguments of the calls that this process was asked for.
 	vault veil.Vault
 	// work is the store as the work of this worker writes to it. Intents go to cfg.Store.
@@ -134,7 +144,98 @@ type Effects struct {
 }
 
 // Forget drops what this process remembers of a session that was removed.
-func (e *Effects) Forget(id perdure.SessionID) { e.folds.Drop(id) }
+func (e *Effects) Forget(id perdure.SessionID) {
+	e.folds.Drop(id)
+	e.vault.DropSession(id)
+}
+
+// LetGo forgets the secret arguments of a session's calls: another process carries them on, without.
+func (e *Effects) LetGo(id perdure.SessionID) { e.vault.DropSession(id) }
+
+// LetAllGo is LetGo for all sessions: this process carries on none.
+func (e *Effects) LetAllGo() { e.vault.DropAll() }
+
+// Fold reads a session's fold from its snapshot and journal, as of one moment. NotFound: no such session.
+func Fold(r store.Reader, id perdure.SessionID) (*perdure.Session, error) {
+	s := perdure.NewSession(id)
+	if snap, err := r.Snapshot(id); err == nil {
+		if cached, err := perdure.DecodeSnapshot(snap.Version, snap.Body); err == nil && cached.Seq == snap.Seq && cached.ID == id {
+			s = cached
+		}
+	}
+	if err := catchUp(r, s); err != nil {
+		return nil, err
+	}
+	if s.Seq == 0 {
+		return nil, fmt.Errorf("session %s: %w", id, perdure.NotFound)
+	}
+	return s, nil
+}
+
+// Fold is the function Fold, and begins with what this process knows of the session. The caller may change the fold.
+func (e *Effects) Fold(r store.Reader, id perdure.SessionID) (*perdure.Session, error) {
+	last, ok := e.folds.Get(id)
+	if !ok {
+		return Fold(r, id)
+	}
+	row, err := r.Session(id)
+	if err != nil {
+		return nil, err
+	}
+	s := last.Session
+	if s.Seq > row.LastSeq { // the reader is older
+		return Fold(r, id)
+	}
+	s = s.Clone()
+	if s.Seq == row.LastSeq {
+		return s, nil
+	}
+	return s, catchUp(r, s)
+}
+
+// catchUp folds what the journal has beyond the session, page by page.
+func catchUp(r store.Reader, s *perdure.Session) error {
+	for more := true; more; {
+		n, err := foldPage(r, s)
+		if err != nil {
+			return err
+		}
+		more = n == foldBatch
+	}
+	return nil
+}
+
+// foldPage folds the next events of the journal, and says how many there were.
+func foldPage(r store.Reader, s *perdure.Session) (int, error) {
+	page, err := r.Events(s.ID, s.Seq, foldBatch)
+	if err != nil {
+		return 0, fmt.Errorf("read journal of %s: %w", s.ID, err)
+	}
+	for _, event := range page {
+		if err := s.Apply(event); err != nil {
+			return 0, err
+		}
+	}
+	return len(page), nil
+}
+
+// approach folds what others wrote, a page in a view, so that the next commit of the driver finds little more to fold.
+func (e *Effects) approach(ctx context.Context, d *Drive) error {
+	for n := foldBatch; n == foldBatch; {
+		var next *perdure.Session
+		err := e.cfg.Store.View(ctx, func(r store.Reader) (err error) {
+			next = d.session.Successor() // a view may run again
+			n, err = foldPage(r, next)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		d.session = next
+		e.folds.Keep(foldcache.Fold{Session: d.session, Saved: d.saved}) // who takes the session next goes on from here
+	}
+	return nil
+}
 
 // Wait returns when nothing is written any more by a goroutine of the effects' own.
 func (e *Effects) Wait() { e.group.Wait() }
@@ -248,6 +349,21 @@ func settleContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 }
 
+// wait waits for d, and reports whether it did.
+func wait(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
 // guarded runs a piece of somebody else's code that no dispatcher carries: a tool's ticket, a file store, a
 // model. A panic in it becomes an error, and its stack goes to the log (TL5).
 func (e *Effects) guarded(what string, fn func() error) (err error) {
@@ -258,110 +374,4 @@ func (e *Effects) guarded(what string, fn func() error) (err error) {
 		}
 	}()
 	return fn()
-}
-
-// Elsewhere is the answer of Take for a session that another worker drives, which lives. It is of kind Lost.
-var Elsewhere = fmt.Errorf("%w: another worker has it", perdure.Lost)
-
-// elsewhere reports whether a worker that is not this one lives, by its lease and the store's clock (LG3). Under the
-// data-directory lock every other worker is dead (LG20). What cannot be read is not taken from anybody.
-func (e *Effects) elsewhere(r store.Reader, id perdure.WorkerID) bool {
-	if !e.cfg.Shared || id == "" || id == e.cfg.Worker {
-		return false
-	}
-	w, err := r.Worker(id)
-	if err != nil {
-		return !errors.Is(err, perdure.NotFound)
-	}
-	return w.LeaseUntil.After(r.Now())
-}
-
-// elsewhereNow is elsewhere outside a transaction.
-func (e *Effects) elsewhereNow(ctx context.Context, id perdure.WorkerID) (is bool) {
-	if !e.cfg.Shared {
-		return false
-	}
-	err := e.cfg.Store.View(context.WithoutCancel(ctx), func(r store.Reader) error {
-		is = e.elsewhere(r, id)
-		return nil
-	})
-	return is || err != nil
-}
-
-// live returns the question whether a worker still lives.
-func (e *Effects) live(r store.Reader) func(perdure.WorkerID) bool {
-	return func(id perdure.WorkerID) bool { return id == e.cfg.Worker || e.elsewhere(r, id) }
-}
-
-// LeaseHolds is the fence of all that this worker's work writes where the store is shared: its lease, by the store's clock.
-// Lost: it has passed, and others may take what this worker has. Nothing brings it back: a worker dies once.
-func (e *Effects) LeaseHolds(r store.Reader) error {
-	w, err := r.Worker(e.cfg.Worker)
-	if errors.Is(err, perdure.NotFound) || err == nil && !w.LeaseUntil.After(r.Now()) {
-		return fmt.Errorf("worker %s: %w: its lease has passed", e.cfg.Worker, perdure.Lost)
-	}
-	return err
-}
-
-// fenced is a store whose transactions ask a fence first, in the same commit. An error of the fence is the transaction's.
-type fenced struct {
-	store.Store
-	fence func(store.Reader) error
-}
-
-// InTx runs fn if the fence lets it.
-func (f fenced) InTx(ctx context.Context, fn func(store.Tx) error) error {
-	return f.Store.InTx(ctx, func(tx store.Tx) error {
-		if err := f.fence(tx); err != nil {
-			return err
-		}
-		return fn(tx)
-	})
-}
-
-// Running lists the tasks whose work runs here and is committed. It is what to ask before a beat: a task that began after
-// it is not lost because the beat does not know it.
-func (e *Effects) Running() (ids []perdure.TaskID) {
-	e.tasks.Range(func(id, _ any) bool {
-		ids = append(ids, id.(perdure.TaskID))
-		return true
-	})
-	e.calls.Range(func(_, c any) bool {
-		if task, _ := c.(*callRun).asTask(); task.ID != "" {
-			ids = append(ids, task.ID)
-		}
-		return true
-	})
-	return ids
-}
-
-// Beat ends what the store says is canceled, and of what ran here before the beat what is another's by now (LG19, TK8).
-func (e *Effects) Beat(ran []perdure.TaskID, beat store.Beat) {
-	for _, id := range beat.Canceled {
-		e.cancelWork(id, perdure.CauseCanceled)
-	}
-	if !e.cfg.Shared {
-		return
-	}
-	ours := map[perdure.TaskID]bool{}
-	for _, task := range beat.Tasks {
-		ours[task.ID] = true
-	}
-	for _, id := range ran {
-		if !ours[id] {
-			e.cancelWork(id, perdure.CauseSuperseded)
-		}
-	}
-}
-
-// Abandon ends all work of this worker as another's: its lease has passed, so nothing more of it is written (TK8).
-func (e *Effects) Abandon() {
-	e.tasks.Range(func(id, _ any) bool {
-		e.cfg.Runner.Cancel(string(id.(perdure.TaskID)), perdure.CauseSuperseded)
-		return true
-	})
-	e.calls.Range(func(key, _ any) bool {
-		e.cfg.Runner.Cancel(key.(perdure.CallKey).String(), perdure.CauseSuperseded)
-		return true
-	})
 }

@@ -20,7 +20,12 @@ import (
 
 // env is what a foreground call of a session may reach. Every port takes the session from here (EN3).
 func (e *Effects) env(s *perdure.Session, call tool.Call, sink tool.Sink) tool.Env {
-	return e.envOf(&taskPort{e: e, owner: ownerOf(s), at: callTime(s, call.ID), turn: call.Turn, call: call.ID}, call, sink)
+	p := &taskPort{e: e, owner: ownerOf(s), at: callTime(s, call.ID), turn: call.Turn, call: call.ID, read: s.ReadUntrusted()}
+	env := e.envOf(p, call, sink)
+	if e.cfg.Schedule != nil { // of a model only: a background run has no message that its schedules could be named by
+		env.Plans = p
+	}
+	return env
 }
 
 // envOf is what work may reach whose tasks are those of a port.
@@ -33,8 +38,11 @@ func (e *Effects) envOf(p *taskPort, call tool.Call, sink tool.Sink) tool.Env {
 	if e.cfg.Ports != nil {
 		ports = e.cfg.Ports(p.owner.session, call)
 	}
+	if agent.DryRun { // it leaves nothing behind (AP13)
+		ports.Payments = nil
+	}
 	return tool.Env{
-		Call: call, Sink: sink, Registry: e.cfg.Tools, Files: files, Tasks: p, Mail: p, Agents: p, Egress: e.cfg.Egress, Ports: ports,
+		Call: call, Sink: sink, Registry: e.cfg.Tools, Files: files, Tasks: p, Mail: p, Agents: p, Egress: e.watch(by), Ports: ports,
 		Locale: orElse(agent.Locale, "en"), Timezone: orElse(agent.Timezone, "UTC"), DryRun: agent.DryRun,
 		Network: agent.Network, Visible: e.names(*agent), Now: time.Now,
 	}
@@ -249,7 +257,8 @@ func (e *Effects) dependency(ctx context.Context, a perdure.Agent) error {
 // sealed takes the secret arguments out of the calls of an answer before anything of it is recorded, and what they and the
 // session's secrets are out of its texts. Thinking that tells one is left out, since with another text its signature is none.
 func (e *Effects) sealed(s *perdure.Session, m perdure.Message) perdure.Message {
-	for _, v := range e.unsaid(s, m) {
+	unsaid := e.unsaid(s, m)
+	for _, v := range unsaid {
 		for i, part := range m.Parts {
 			if part.Type == perdure.PartText {
 				m.Parts[i].Text = v.Mask(part.Text)
@@ -263,17 +272,14 @@ func (e *Effects) sealed(s *perdure.Session, m perdure.Message) perdure.Message 
 		if part.Type != perdure.PartToolCall || part.Call == nil {
 			continue
 		}
-		t, ok := e.cfg.Tools.Get(part.Call.Name)
-		if !ok {
-			continue
-		}
 		call := *part.Call
 		key := perdure.CallKey{Session: s.ID, Call: call.ID}
-		var some bool
-		if t.Spec().Hints.CapabilityID == backgroundCapability {
-			call.Arguments, some = e.sealedSpawn(key, call.Arguments)
-		} else {
-			call.Arguments, some = e.vault.Take(key, t.Spec().Parameters, call.Arguments)
+		t, ok := e.cfg.Tools.Get(call.Name)
+		some := false
+		if ok {
+			call.Arguments, some = e.taken(key, t, call.Arguments)
+		} else if e.keepsSecrets() { // it may be a name that the model got wrong
+			call, some = e.unknownCall(key, call, unsaid), true
 		}
 		if some {
 			m.Parts[i].Call = &call
@@ -282,43 +288,47 @@ func (e *Effects) sealed(s *perdure.Session, m perdure.Message) perdure.Message 
 	return m
 }
 
-// sealedSpawn takes the arguments out of an order for a background run of a tool that has secret ones: such a run is made
-// later, by whoever has it then, so nobody keeps them for it. An order that nobody can read is hidden whole: it is refused.
-func (e *Effects) sealedSpawn(key perdure.CallKey, args json.RawMessage) (json.RawMessage, bool) {
-	order, t, ok := e.spawnedBy(args)
-	if !ok && e.keepsSecrets() {
+// taken takes out of the arguments of a call what may be recorded nowhere, and holds it for the call. What an order for a
+// background run has of that is not held: such a run is made later, by whoever has it then. An order that nobody can read is
+// held whole: it is refused.
+func (e *Effects) taken(key perdure.CallKey, t tool.Tool, args json.RawMessage) (json.RawMessage, bool) {
+	spec := t.Spec()
+	if spec.Hints.CapabilityID != backgroundCapability {
+		return e.vault.Take(key, spec.Parameters, args)
+	}
+	if !e.keepsSecrets() {
+		return args, false
+	}
+	shown, _, some := veil.Order(spec.Parameters, args, e.ordered)
+	if shown == nil && some {
 		return e.vault.Hide(key, args), true
 	}
-	if !ok || t == nil {
-		return args, false
-	}
-	var dropped veil.Vault
-	shown, some := dropped.Take(perdure.CallKey{}, t.Spec().Parameters, order["args"])
-	if !some {
-		return args, false
-	}
-	order["args"] = shown
-	text, err := json.Marshal(order)
-	return text, err == nil
+	return shown, some
 }
 
-// spawnedBy reads an order for a background run. Not ok: nobody can say what it orders. No tool: it orders none that is here.
-func (e *Effects) spawnedBy(args json.RawMessage) (order map[string]json.RawMessage, t tool.Tool, ok bool) {
-	if len(args) == 0 {
-		return nil, nil, true
+// ordered is the schema of a tool that an order may name. None that takes orders itself is.
+func (e *Effects) ordered(name string) (json.RawMessage, bool) {
+	t, ok := e.cfg.Tools.Get(name)
+	if !ok || t.Spec().Hints.CapabilityID == backgroundCapability {
+		return nil, false
 	}
-	if perdure.DecodeJSON(args, &order) != nil {
-		return nil, nil, false
+	return t.Spec().Parameters, true
+}
+
+// unknownTool stands where a model called a tool by a secret.
+const unknownTool = "unknown_tool"
+
+// unknownCall is a call of a tool that is not here, as it may be recorded.
+func (e *Effects) unknownCall(key perdure.CallKey, call perdure.ToolCall, unsaid []*veil.Veil) perdure.ToolCall {
+	for _, v := range unsaid {
+		if v.Mask(call.Name) != call.Name {
+			call.Name = unknownTool
+		}
 	}
-	if order["tool"] == nil && order["args"] == nil {
-		return order, nil, true
+	if text := string(call.Arguments); text != "" && text != "{}" {
+		call.Arguments = e.vault.Hide(key, call.Arguments)
 	}
-	var name string
-	if perdure.DecodeJSON(order["tool"], &name) != nil {
-		return nil, nil, false
-	}
-	t, _ = e.cfg.Tools.Get(name)
-	return order, t, true
+	return call
 }
 
 // keepsSecrets reports whether some tool has secret arguments.
@@ -346,13 +356,20 @@ type hidden struct {
 // veiled does the work of an execution, and keeps secrets out of what it reports and returns (SE4).
 func (e *Effects) veiled(ctx context.Context, t tool.Tool, h hidden, env tool.Env, work func(tool.Env) tool.Result) tool.Result {
 	env.Call.Granted = e.granted(ctx, t, h.recorded, env.Call)
+	trusted := t.Spec().Trusted
 	v := veil.New(env.Known, h.own)
 	if v == nil {
-		return work(env)
+		r := work(env)
+		r.Untrusted = r.Untrusted || !trusted
+		return r
 	}
 	sink := v.Sink(env.Report())
 	defer sink.Close()
 	env.Sink, env.Files = sink, masked(env.Files, v.Mask)
+	if out, ok := env.Egress.(watched); ok {
+		out.mask = v.Mask
+		env.Egress = out
+	}
 	if env.Dialog != nil {
 		env.Dialog = v.Dialog(env.Dialog)
 	}
@@ -361,6 +378,7 @@ func (e *Effects) veiled(ctx context.Context, t tool.Tool, h hidden, env tool.En
 	}
 	r := work(env)
 	r.Reveals = r.Reveals && len(env.Call.Granted) > 0
+	r.Untrusted = r.Untrusted || !trusted
 	return v.Result(r)
 }
 

@@ -181,7 +181,7 @@ func (e *Effects) makeHostCall(ctx context.Context, o HostOrder, by hostCaller) 
 		fault.ErrorAs, fault.Refused = perdure.ErrorRejected, true
 		return refusedHost(key.Call, *fault)
 	}
-	j := e.judge(ctx, by.owner.agent, by.target, call)
+	j := e.judge(ctx, by.owner.agent, by.target, call, true) // nobody here knows what its caller read (S3)
 	if j.refusal != nil {
 		return refusedHost(key.Call, *j.refusal)
 	}

@@ -4,11 +4,15 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/dispatch"
+	"github.com/perdure/perdure/internal/sessionfile"
+	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
 )
 
@@ -24,7 +28,8 @@ type judged struct {
 
 // judge passes a call through the hooks and asks the policies, which see it after all rewriting. Every permission is
 // looked at before anybody is asked: a denial ends it, whatever the order (AP1).
-func (e *Effects) judge(ctx context.Context, agent perdure.Agent, t tool.Tool, call tool.Call) judged {
+// read says that the model read what came from outside.
+func (e *Effects) judge(ctx context.Context, agent perdure.Agent, t tool.Tool, call tool.Call, read bool) judged {
 	j := judged{args: call.Args}
 	deferred, refusal := e.before(ctx, t, &call)
 	if refusal != nil {
@@ -45,9 +50,14 @@ func (e *Effects) judge(ctx context.Context, agent perdure.Agent, t tool.Tool, c
 		effects = len(wanted)
 		wanted = append(wanted, perdure.Permission{Kind: "effect", Target: call.Tool, Reason: "in this session a person is asked before each effect"})
 	}
+	outside := -1 // likewise, about what was read
+	if read && !t.Spec().Inside {
+		outside = len(wanted)
+		wanted = append(wanted, perdure.Permission{Kind: tool.ReadUntrusted, Target: call.Tool, Reason: "the model read what came from outside, and may follow what it says"})
+	}
 	for i, p := range wanted {
 		base := perdure.Allow
-		if i == 0 && t.Spec().Policy == tool.PolicyRequiresApproval || i > 0 && i <= len(deferred) || i == effects {
+		if i == 0 && t.Spec().Policy == tool.PolicyRequiresApproval || i > 0 && i <= len(deferred) || i == effects || i == outside && agent.AskUntrusted {
 			base = perdure.Ask
 		}
 		decision, why, err := e.permit(ctx, call, p)
@@ -155,11 +165,60 @@ func (e *Effects) after(ctx context.Context, call tool.Call, r tool.Result) (too
 			continue
 		}
 		if said.Result != nil {
+			untrusted := r.Untrusted
 			r = *said.Result
+			r.Untrusted = r.Untrusted || untrusted
 		}
 		withheld = withheld || said.WithholdLog
 	}
 	return r, withheld
+}
+
+// maxDenials is how many denials of one execution the journal tells.
+const maxDenials = 32
+
+// watched is the way out of one execution. The journal of its session tells what it was not let do (EG6).
+type watched struct {
+	tool.Egress
+	e    *Effects
+	by   tool.Call
+	mask func(string) string // of what is told; nil: nothing is secret
+	left *atomic.Int64       // denials that are still told
+}
+
+// watch is the way out for a call of a session; nil: there is none.
+func (e *Effects) watch(by tool.Call) tool.Egress {
+	if e.cfg.Egress == nil {
+		return nil
+	}
+	w := watched{Egress: e.cfg.Egress, e: e, by: by, left: new(atomic.Int64)}
+	w.left.Store(maxDenials)
+	return w
+}
+
+// Do implements tool.Egress.
+func (w watched) Do(ctx context.Context, req perdure.WebRequest) (perdure.WebResponse, error) {
+	resp, err := w.Egress.Do(ctx, req)
+	var denial *perdure.EgressError
+	if errors.As(err, &denial) && denial.Code == perdure.EgressDenied && w.left.Add(-1) >= 0 {
+		w.tell(perdure.RequestDenied{Host: denial.Host, Layer: denial.Layer, Rule: denial.Rule, Why: denial.Text})
+	}
+	return resp, err
+}
+
+// tell records a denial. The request stays denied whether or not that can be told.
+func (w watched) tell(fact perdure.RequestDenied) {
+	if w.mask != nil {
+		fact.Host, fact.Why = w.mask(fact.Host), w.mask(fact.Why)
+	}
+	ctx, cancel := settleContext(context.Background())
+	defer cancel()
+	err := w.e.work.InTx(ctx, func(tx store.Tx) error {
+		return tx.Append(w.by.Session, []perdure.Event{sessionfile.Told(w.by, tx.Now(), fact)})
+	})
+	if err != nil && !errors.Is(err, perdure.NotFound) { // else the session is gone, and its journal with it
+		w.e.cfg.Log.Warn("a denial is not in the journal", "session", w.by.Session, "call", w.by.ID, "host", fact.Host, "error", err)
+	}
 }
 
 // route asks the host which way a call goes (LN2). A host that fails has said nothing.

@@ -231,7 +231,7 @@ func (e *Effects) askChildAgain(tx store.Tx, r reflection, fault string) error {
 	if _, err := tx.RepairSpawn(r.handle.Key, r.handle.Token); err != nil {
 		return err
 	}
-	events := []perdure.Event{wordOfParent(r.child.ID, "repair", fmt.Sprintf(textRepair, fault))}
+	events := []perdure.Event{wordOfParent(r.child.ID, "repair", fmt.Sprintf(textRepair, fault), false)}
 	stamp(events, tx.Now())
 	return tx.Append(r.child.ID, events)
 }
@@ -378,7 +378,7 @@ func (e *Effects) tellChild(ctx context.Context, id perdure.TaskID, m perdure.Ta
 		if err := tx.AddTaskMessage(m); err != nil {
 			return err
 		}
-		events := []perdure.Event{wordOfParent(task.Links.ChildSession, string(m.ID), m.PlainText())}
+		events := []perdure.Event{wordOfParent(task.Links.ChildSession, string(m.ID), m.PlainText(), true)}
 		stamp(events, tx.Now())
 		return tx.Append(task.Links.ChildSession, events)
 	})
@@ -404,9 +404,9 @@ func (e *Effects) wasSent(ctx context.Context, task perdure.TaskID, id perdure.T
 	return sent && err == nil
 }
 
-// tellOwn tells this worker's parents what their subagents' journals say. Where the store is shared, another worker may have
-// driven a subagent to its end and died before it told.
-func (e *Effects) tellOwn(ctx context.Context) {
+// TellOwn tells this worker's parents what their subagents' journals say. Where the store is shared, another worker may have
+// driven a subagent to its end and died before it told. Each worker does this for its own.
+func (e *Effects) TellOwn(ctx context.Context) {
 	var tasks []perdure.Task
 	err := e.cfg.Store.View(ctx, func(r store.Reader) (err error) {
 		tasks, err = r.Tasks(store.TaskFilter{

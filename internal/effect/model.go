@@ -60,16 +60,33 @@ func (e *Effects) AskModel(ctx context.Context, q Question) (Outcome, bool) {
 	if err := e.dependency(ctx, s.Agent); err != nil && ctx.Err() == nil {
 		return e.failedAnswer(q, err, before), true
 	}
+	var unread error
+	if kept.unread || !c.NotBefore.IsZero() { // else they were read just now
+		unread = e.unread(s.ID)
+	}
+	if unread != nil && ctx.Err() == nil {
+		if kept.text != "" && e.recovery(q, e.mayAsk(c)) == perdure.RecoverContinue {
+			before = reply{} // it stays where it is
+		}
+		return e.unheard(q, unread, nil, before), true
+	}
 	begun := time.Now()
 	answer, err := e.stream(ctx, q, kept)
+	answer.took = time.Since(begun)
+	unread = e.unread(s.ID)
 	if ctx.Err() != nil {
+		if unread != nil {
+			answer.Message = kept.answer().Message
+		}
 		return e.stoppedAnswer(q, answer), perdure.CauseOf(ctx) == perdure.CauseInterrupt
 	}
-	answer.took = time.Since(begun)
 	var tripped *trip
 	switch {
 	case errors.As(err, &tripped):
 		return e.withheld(q, tripped, answer), true
+	case unread != nil && (err == nil || answer.Message.Text() != ""):
+		bill := perdure.Generation{Model: answer.Model, Usage: answer.Usage, DurationMS: answer.took.Milliseconds(), Error: string(model.Unavailable)}
+		return e.recovered(q, kept, e.unheard(q, unread, []perdure.Fact{bill}, answer)), true
 	case err != nil:
 		return e.recovered(q, kept, e.failedAnswer(q, err, answer)), true
 	}
@@ -182,30 +199,6 @@ func (e *Effects) watched(stream iter.Seq2[model.Delta, error], prefix string) i
 				return
 			}
 		}
-	}
-}
-
-// batch gathers text for live watchers.
-type batch struct {
-	publish func(string)
-	text    strings.Builder
-	since   time.Time
-}
-
-func (b *batch) add(text string) {
-	if b.text.Len() == 0 {
-		b.since = time.Now()
-	}
-	b.text.WriteString(text)
-	if time.Since(b.since) >= deltaBatch {
-		b.flush()
-	}
-}
-
-func (b *batch) flush() {
-	if b.text.Len() > 0 {
-		b.publish(b.text.String())
-		b.text.Reset()
 	}
 }
 
@@ -341,21 +334,6 @@ func preview(text string) string {
 	return text
 }
 
-// wait waits for d, and reports whether it did.
-func wait(ctx context.Context, d time.Duration) bool {
-	if d <= 0 {
-		return ctx.Err() == nil
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
 // How much of a conversation is shown to be summed up, and for how long its summary is waited.
 const (
 	summedBytes   = 96 << 10
@@ -385,7 +363,10 @@ func (e *Effects) SumUp(ctx context.Context, s *perdure.Session, c perdure.SumUp
 		if answer, err = model.Collect(e.cfg.Model.Stream(asking, req), nil); err != nil {
 			return err
 		}
-		return e.checked(answer.Message.Text())
+		if err := e.checked(answer.Message.Text()); err != nil {
+			return err
+		}
+		return e.unread(s.ID)
 	})
 	if ctx.Err() != nil {
 		return Outcome{}, false

@@ -23,13 +23,14 @@ func (e *Effects) plan(ctx context.Context, s *perdure.Session, calls []perdure.
 			act.Calls = append(act.Calls, perdure.PlannedCall{ID: call.ID, Name: call.Name})
 			continue
 		}
-		act.Calls = append(act.Calls, e.planCall(ctx, s, call))
+		act.Calls = append(act.Calls, e.planCall(ctx, s, call, false))
 	}
 	return act
 }
 
-// planCall plans one call. Its arguments are those that the model wrote, or that a person put in their place.
-func (e *Effects) planCall(ctx context.Context, s *perdure.Session, call perdure.ToolCall) perdure.PlannedCall {
+// planCall plans one call. Its arguments are those that the model wrote, or that a person put in their place: then it is
+// planned again.
+func (e *Effects) planCall(ctx context.Context, s *perdure.Session, call perdure.ToolCall, again bool) perdure.PlannedCall {
 	planned := perdure.PlannedCall{ID: call.ID, Name: call.Name}
 	t, known := e.lookup(s.Agent, call.Name)
 	if !known {
@@ -47,12 +48,12 @@ func (e *Effects) planCall(ctx context.Context, s *perdure.Session, call perdure
 		fault.ErrorAs, fault.Refused = perdure.ErrorRejected, true
 		return refusedBy(planned, *fault)
 	}
-	j := e.judge(ctx, s.Agent, t, seen)
+	j := e.judge(ctx, s.Agent, t, seen, s.ReadUntrusted())
 	if j.refusal != nil {
 		return refusedBy(planned, *j.refusal)
 	}
 	if string(j.args) != string(call.Arguments) {
-		seen.Args, _ = e.vault.Take(perdure.CallKey{Session: s.ID, Call: call.ID}, spec.Parameters, j.args)
+		seen.Args, _ = e.taken(perdure.CallKey{Session: s.ID, Call: call.ID}, t, j.args)
 		planned.Rewritten = seen.Args
 	}
 	planned.Permissions, planned.Expires = j.permissions, e.cfg.ApprovalExpiry
@@ -70,9 +71,28 @@ func (e *Effects) planCall(ctx context.Context, s *perdure.Session, call perdure
 			planned.Lane = perdure.Background
 		}
 	}
+	if !again && (len(planned.Permissions) == 0 || planned.Lane == perdure.Background) { // else it goes out once it is approved
+		if held := e.held(ctx, s.Agent, t); held != nil {
+			return refusedBy(planned, *held)
+		}
+	}
 	planned.Fingerprint, planned.Refusal = e.prepare(ctx, s, t, seen)
 	return planned
 }
+
+// held is the result of a call that may not go out now, since there were too many; nil: it may, or it does not go out. What may
+// is counted (RL1).
+func (e *Effects) held(ctx context.Context, agent perdure.Agent, t tool.Tool) *tool.Result {
+	if e.cfg.Outbound == nil || agent.DryRun || !tool.GoesOut(t) || e.cfg.Outbound.CheckOrg(ctx, e.cfg.Org) {
+		return nil
+	}
+	r := tool.Error(textHeld)
+	r.ErrorAs, r.Refused = perdure.ErrorRejected, true
+	return &r
+}
+
+// textHeld is the result of a call that the rate limit holds back (RL1).
+const textHeld = "Rate limit exceeded: too many calls went out in the last minute. This one did not. Wait a minute before you try again."
 
 func refusedBy(planned perdure.PlannedCall, r tool.Result) perdure.PlannedCall {
 	record, _ := r.Record(planned.ID) // a refusal's text is a tool error's

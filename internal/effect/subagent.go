@@ -22,6 +22,7 @@ type birth struct {
 	task  perdure.Task // the parent's record
 	spawn store.Spawn  // the handle
 	child perdure.SessionID
+	clean bool // the parent's model read nothing from outside
 }
 
 // Start makes a subagent. Handle, child and the parent's record are one commit, so none of them is there without the
@@ -96,7 +97,7 @@ func (p *taskPort) birth(o tool.AgentOrder, agent perdure.Agent, secret perdure.
 	if o.Background {
 		task.Lane = perdure.Background
 	}
-	b := birth{order: o, agent: agent, task: task, child: perdure.DeriveID[perdure.SessionID](secret, p.at, string(key.Session), string(key.Call))}
+	b := birth{order: o, agent: agent, clean: !p.read, task: task, child: perdure.DeriveID[perdure.SessionID](secret, p.at, string(key.Session), string(key.Call))}
 	b.task.Links.ChildSession = b.child
 	b.spawn = store.Spawn{
 		Key: key, Root: p.owner.root(), Depth: p.owner.depth() + 1, Task: task.ID, Name: o.Name, Prompt: o.Prompt, Schema: o.Schema, Token: newToken(),
@@ -228,16 +229,17 @@ func (b birth) makeChild(tx store.Tx, parent *owner) error {
 		{Session: b.child, Actor: "runtime", Fact: perdure.SessionCreated{Agent: b.agent, Lineage: &perdure.Lineage{
 			Parent: parent.session, Root: parent.root(), Call: b.spawn.Key.Call, Task: b.task.ID, Depth: b.spawn.Depth,
 		}}},
-		wordOfParent(b.child, string(b.spawn.Key.Call), text),
+		wordOfParent(b.child, string(b.spawn.Key.Call), text, !b.clean),
 	}
 	events[1].At = now
 	stamp(events, now)
 	return tx.Append(b.child, events)
 }
 
-// wordOfParent is a message from the parent. The same key is one message.
-func wordOfParent(child perdure.SessionID, key, text string) perdure.Event {
+// wordOfParent is a message from the parent. The same key is one message. What the parent's model read may speak out of it.
+func wordOfParent(child perdure.SessionID, key, text string, untrusted bool) perdure.Event {
 	message := perdure.Text(text)
+	message.Parts[0].Untrusted = untrusted
 	message.ID = NewMessageID()
 	return perdure.Event{Session: child, Actor: "parent", Fact: perdure.MessageReceived{Message: message, Mode: perdure.ModeSteer, Source: "parent", Key: "parent:" + key}}
 }

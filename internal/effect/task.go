@@ -48,6 +48,12 @@ func (e *Effects) updateTask(tx store.Tx, t perdure.Task, u perdure.TaskUpdate, 
 	if err != nil || !change.Ended || change.Task.Taken() {
 		return change, err
 	}
+	if change.Task.Kind == perdure.KindMonitor { // its runs come home
+		return change, nil
+	}
+	if err := e.noteRun(tx, change.Task); err != nil {
+		return change, err
+	}
 	return change, tx.AddDelivery(store.Delivery{
 		Session: t.Session, Task: t.ID, Attempt: change.Task.Attempt, State: change.Task.State, Settled: tx.Now(),
 	})
@@ -183,6 +189,10 @@ func (e *Effects) finishTask(ctx context.Context, t perdure.Task, row perdure.Ca
 		ctx = store.Urgent(ctx)
 	}
 	return e.work.InTx(ctx, func(tx store.Tx) error {
+		u, came, err := e.foldRun(tx, t, u, v.body)
+		if err != nil {
+			return err
+		}
 		change, err := e.updateTask(tx, t, u, receiptFacts(stored, v.ended)...)
 		switch {
 		case err != nil:
@@ -193,6 +203,9 @@ func (e *Effects) finishTask(ctx context.Context, t perdure.Task, row perdure.Ca
 			return nil // it ended before: the first terminal writer won (TK3)
 		}
 		if err := e.voidApprovals(tx, t, "runtime", ""); err != nil { // nobody waits for them any more
+			return err
+		}
+		if err := e.noteCame(tx, t, came); err != nil {
 			return err
 		}
 		return tx.Settle(row.Key, row.Token, state, v.result)

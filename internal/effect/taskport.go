@@ -10,6 +10,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/dispatch"
+	"github.com/perdure/perdure/internal/veil"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
 )
@@ -22,6 +23,7 @@ type taskPort struct {
 	at    time.Time      // the journaled moment of the message that holds the call: the same on every replay (N4, TK1)
 	turn  perdure.TurnID // of the call that asks
 	call  perdure.CallID // the call that asks
+	read  bool           // the model that asked read what came from outside; work in the background cannot tell, and says so
 }
 
 var _ tool.Tasks = (*taskPort)(nil)
@@ -34,6 +36,10 @@ func (p *taskPort) Spawn(ctx context.Context, s tool.Spawn) (tool.Spawned, error
 	}
 	spec := target.Spec()
 	var err error
+	var dropped veil.Vault // whoever orders: what is secret of it is recorded nowhere
+	if s.Args, _ = dropped.Take(perdure.CallKey{}, spec.Parameters, s.Args); veil.Hidden(s.Args) {
+		return tool.Spawned{}, &tool.Denied{Result: veil.Lost()}
+	}
 	task := perdure.Task{
 		Session: p.owner.session, RootSession: p.owner.root(), Kind: perdure.KindBackgroundTool, Turn: p.turn, Call: p.call,
 		Origin: perdure.OriginSpawned, Tool: s.Tool, DisplayName: s.Title, Class: spec.Class, Lane: perdure.Background, StallMS: max(spec.Stall, 0).Milliseconds(),
@@ -44,12 +50,15 @@ func (p *taskPort) Spawn(ctx context.Context, s tool.Spawn) (tool.Spawned, error
 		task.Delivery, task.Wake = perdure.Manual, perdure.WakeNone
 	}
 	// The target is judged as itself, before anything of it goes to the background (AP2, BG5).
-	j := p.e.judge(ctx, p.owner.agent, target, tool.Call{Session: p.owner.session, Turn: p.turn, ID: p.call, Tool: s.Tool, Args: s.Args, Class: spec.Class})
+	j := p.e.judge(ctx, p.owner.agent, target, tool.Call{Session: p.owner.session, Turn: p.turn, ID: p.call, Tool: s.Tool, Args: s.Args, Class: spec.Class}, p.read)
 	if j.refusal != nil {
 		return tool.Spawned{}, &tool.Denied{Result: *j.refusal}
 	}
-	task.Spec.Arguments = j.args
-	if task.ArgsHash, err = perdure.Fingerprint(s.Tool, j.args); err != nil {
+	if held := p.e.held(ctx, p.owner.agent, target); held != nil {
+		return tool.Spawned{}, &tool.Denied{Result: *held}
+	}
+	task.Spec.Arguments, _ = dropped.Take(perdure.CallKey{}, spec.Parameters, j.args)
+	if task.ArgsHash, err = perdure.Fingerprint(s.Tool, task.Spec.Arguments); err != nil {
 		return tool.Spawned{}, err
 	}
 	return p.e.spawn(ctx, spawnOrder{owner: p.owner, at: p.at, task: task, permissions: j.permissions})

@@ -123,7 +123,7 @@ func (e *Effects) startIn(tx store.Tx, next perdure.Task) (c claimedTask, err er
 	}
 	if e.cfg.Shared && e.cfg.PerSession > 0 && !task.Beside() {
 		running, err := tx.CountTasks(perdure.TaskRunning, task.Session)
-		if err != nil || len(running) > 0 && running[0].N-running[0].Detached >= e.cfg.PerSession {
+		if err != nil || len(running) > 0 && running[0].N-running[0].Detached-running[0].Monitors >= e.cfg.PerSession {
 			return c, err
 		}
 	}
@@ -333,30 +333,32 @@ func (e *Effects) NoteRemoved(tx store.Tx, id perdure.SessionID) error {
 	return nil
 }
 
-// CleanPruned removes what pruned tasks left outside their rows: their artifacts, and what their tools keep. What cannot be
-// removed now is logged, and tried again with the next call, in this life or another.
-func (e *Effects) CleanPruned(ctx context.Context) error {
+// CleanPruned removes what pruned tasks left outside their rows, and calls of removed sessions: their artifacts, and what their
+// tools keep; of some sessions only, or of all. It waits for nobody: what another is at is left to it, and then it says that it
+// was busy. What cannot be removed now is logged, and tried again with the next call, in this life or another.
+func (e *Effects) CleanPruned(ctx context.Context, only ...perdure.SessionID) (busy bool, err error) {
 	var notes []store.File
-	err := e.cfg.Store.View(ctx, func(r store.Reader) (err error) {
+	err = e.cfg.Store.View(ctx, func(r store.Reader) (err error) {
 		notes, err = r.Files(leftovers, "/", false)
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("list what pruned tasks left: %w", err)
+		return false, fmt.Errorf("list what pruned tasks left: %w", err)
 	}
 	for _, note := range notes {
 		if ctx.Err() != nil {
-			return context.Cause(ctx)
+			return busy, context.Cause(ctx)
 		}
-		err := e.cleanTask(ctx, note.Path)
+		at, err := e.cleanTask(ctx, note.Path, only)
+		busy = busy || at
 		if store.Broken(err) {
-			return err
+			return busy, err
 		}
 		if err != nil {
 			e.cfg.Log.Warn("what a pruned task left was not removed", "task", note.Path[1:], "error", tool.Chain(err))
 		}
 	}
-	return nil
+	return busy, nil
 }
 
 // Leftovers returns the sessions of which something is still to be removed outside their rows: by CleanPruned.
@@ -385,10 +387,28 @@ func (e *Effects) Leftovers(r store.Reader) (map[perdure.SessionID]bool, error) 
 }
 
 // cleanTask removes what one pruned task left, and the note of it last.
-func (e *Effects) cleanTask(ctx context.Context, path string) error {
-	var task perdure.Task
-	var row perdure.Call
-	err := e.cfg.Store.View(ctx, func(r store.Reader) error {
+func (e *Effects) cleanTask(ctx context.Context, path string, only []perdure.SessionID) (busy bool, err error) {
+	if len(only) > 0 {
+		task, _, err := e.leftover(ctx, path)
+		if err != nil || !slices.Contains(only, task.Session) {
+			return false, err
+		}
+	}
+	return e.CleanNote(ctx, leftovers, path, func(ctx context.Context) error {
+		task, row, err := e.leftover(ctx, path)
+		if err != nil || task.ID == "" {
+			return err
+		}
+		return e.guarded("clean up after "+task.Tool, func() error {
+			return errors.Join(e.removeArtifacts(ctx, task), e.cleanCall(ctx, task, row))
+		})
+	})
+}
+
+// leftover reads a note, and the ledger row of its task, which is zero where nothing was ever claimed. The zero task: the note is
+// gone.
+func (e *Effects) leftover(ctx context.Context, path string) (task perdure.Task, row perdure.Call, err error) {
+	err = e.cfg.Store.View(ctx, func(r store.Reader) error {
 		note, err := r.File(leftovers, path)
 		if err == nil {
 			err = perdure.DecodeJSON(note.Content, &task)
@@ -397,23 +417,11 @@ func (e *Effects) cleanTask(ctx context.Context, path string) error {
 			row, err = r.Call(task.LedgerKey()) // it outlives the task (LG16)
 		}
 		if errors.Is(err, perdure.NotFound) {
-			return nil // another worker was faster, or nothing was ever claimed
+			return nil
 		}
 		return err
 	})
-	if err != nil || task.ID == "" {
-		return err
-	}
-	err = e.guarded("clean up after "+task.Tool, func() error {
-		return errors.Join(e.removeArtifacts(ctx, task), e.cleanCall(ctx, task, row))
-	})
-	if err != nil {
-		return err
-	}
-	return e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
-		_, err := tx.RemoveFile(leftovers, path)
-		return err
-	})
+	return task, row, err
 }
 
 // removeArtifacts removes the folder of a run. What is no background run has none.

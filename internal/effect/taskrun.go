@@ -57,7 +57,7 @@ func (e *Effects) runTask(c claimedTask, start taskStart) {
 		return
 	}
 	run := &taskRun{e: e, task: c.task, row: c.row, start: start, target: target}
-	run.port = taskPort{e: e, owner: c.owner, at: c.owner.created, turn: c.row.Turn, call: c.row.Key.Call}
+	run.port = taskPort{e: e, owner: c.owner, at: c.owner.created, turn: c.row.Turn, call: c.row.Key.Call, read: true}
 	run.dialog.e, run.dialog.run = e, run
 	run.sink.init(e, &run.task, c.logged)
 	work := dispatch.Work{

@@ -13,24 +13,28 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// takeOverBatch is how many tasks one pass takes over where other workers look too (RC12).
-const takeOverBatch = 50
+// TakeOverBatch is how many tasks one pass takes over where there are other workers (RC12). After one that took so many there
+// may be more.
+const TakeOverBatch = 50
 
 // TakeOverTasks takes up every live task whose worker is dead, in the order of RC13, and says how many it
-// found. It is the ordinary start: nothing of it is special to a crash.
+// took. It is the ordinary start: nothing of it is special to a crash.
 func (e *Effects) TakeOverTasks(ctx context.Context) (int, error) {
 	var tasks []perdure.Task
 	live := []perdure.TaskState{perdure.TaskRunning, perdure.TaskAwaitingInput}
 	err := e.cfg.Store.View(ctx, func(r store.Reader) (err error) {
 		tasks, err = r.Tasks(store.TaskFilter{States: live, Except: e.cfg.Worker})
-		tasks = slices.DeleteFunc(tasks, func(t perdure.Task) bool { return e.elsewhere(r, t.Worker) })
+		lives := map[perdure.WorkerID]bool{} // by one question each, however many tasks they have
+		tasks = slices.DeleteFunc(tasks, func(t perdure.Task) bool {
+			if _, asked := lives[t.Worker]; !asked {
+				lives[t.Worker] = e.elsewhere(r, t.Worker)
+			}
+			return t.Kind == perdure.KindMonitor || lives[t.Worker] // a monitor runs nothing
+		})
 		return err
 	})
 	if err != nil {
 		return 0, fmt.Errorf("take over tasks: %w", err)
-	}
-	if e.cfg.Shared {
-		e.tellOwn(ctx)
 	}
 	taken := 0
 	for _, task := range tasks {
@@ -38,8 +42,8 @@ func (e *Effects) TakeOverTasks(ctx context.Context) (int, error) {
 		if waits { // it is taken up when it is answered (RC13 row 4, RC16)
 			continue
 		}
-		if e.cfg.Shared && taken >= takeOverBatch {
-			break // the next pass goes on, here or elsewhere (RC12)
+		if e.cfg.Shared && taken >= TakeOverBatch {
+			break // the next pass goes on (RC12)
 		}
 		err := e.takeOverTask(ctx, task)
 		switch {

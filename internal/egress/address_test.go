@@ -120,6 +120,8 @@ func TestS1Vectors(t *testing.T) {
 	}
 
 	a.try(t, urls)
+
+	t.Logf("security: %d vectors of forbidden addresses: %d connections to one", len(urls), a.wire.hits.Load())
 }
 
 // TestS1Generated: 5,000 random addresses of the refused ranges, in random forms.
@@ -148,6 +150,8 @@ func TestS1Generated(t *testing.T) {
 	}
 
 	a.try(t, urls)
+
+	t.Logf("security: %d generated vectors: %d connections to a forbidden address", len(urls), a.wire.hits.Load())
 }
 
 // within returns a random address of a range.

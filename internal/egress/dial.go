@@ -73,7 +73,7 @@ func (g *Guard) check(purpose, host, port string, found []netip.Addr) ([]netip.A
 	for _, addr := range found {
 		what, typed := g.gate.refuses(addr)
 		if what != "" && (!listed || typed && !literal) {
-			return nil, &perdure.EgressError{Code: perdure.EgressDenied, Host: host, Rule: perdure.RuleAddress,
+			return nil, &perdure.EgressError{Code: perdure.EgressDenied, Host: host, Rule: perdure.RuleAddress, Layer: perdure.LayerGuard,
 				Text: refusal{host, port, addr, what, typed && !literal}.text()}
 		}
 		checked = append(checked, netip.AddrPortFrom(addr, uint16(number)))
@@ -107,7 +107,7 @@ func (g *Guard) connect(ctx context.Context, host string, checked []netip.AddrPo
 	dialer := net.Dialer{KeepAlive: 30 * time.Second, ControlContext: func(_ context.Context, network, address string, _ syscall.RawConn) error {
 		to, err := netip.ParseAddrPort(address)
 		if err != nil || network != "tcp4" && network != "tcp6" || !slices.Contains(checked, netip.AddrPortFrom(to.Addr().Unmap(), to.Port())) {
-			return &perdure.EgressError{Code: perdure.EgressDenied, Host: host, Rule: perdure.RuleAddress, Text: address + " is not the address that was checked", Err: err}
+			return &perdure.EgressError{Code: perdure.EgressDenied, Host: host, Rule: perdure.RuleAddress, Layer: perdure.LayerGuard, Text: address + " is not the address that was checked", Err: err}
 		}
 		if g.lastGate != nil {
 			return g.lastGate(to)

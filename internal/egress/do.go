@@ -47,9 +47,10 @@ func (g *Guard) do(ctx context.Context, req perdure.WebRequest) (perdure.WebResp
 	}
 	d := g.newDoor(req.Purpose, false)
 	defer d.CloseIdleConnections()
-	layers := []layer{{"operator's", g.config.List}, {"session's", req.List}}
+	d.signing = req.Signing
 	for n := 1; ; n++ {
-		resp, err := d.pass(hop.request(ctx), layers...)
+		d.body = hop.body
+		resp, err := d.pass(hop.request(ctx), g.layers(req.List)...)
 		if err != nil {
 			return perdure.WebResponse{}, hop.blame(err)
 		}
@@ -86,6 +87,8 @@ func (g *Guard) firstHop(req perdure.WebRequest) (hop, error) {
 		method = http.MethodGet
 	}
 	switch {
+	case req.Signing != "" && req.Signing != perdure.SigningDisabled && req.Signing != perdure.SigningDefault && req.Signing != perdure.SigningRequired:
+		return invalid("there is no way of signing %q: write disabled, platform_default or required", string(req.Signing))
 	case !isToken(method):
 		return invalid("the method %q is none: write GET, POST or the like", method)
 	case strings.EqualFold(method, http.MethodConnect), strings.EqualFold(method, http.MethodTrace):
@@ -179,7 +182,7 @@ func (h hop) blame(err error) error {
 	told := *ours
 	told.Text = h.from + " redirects here: " + told.Text
 	if told.Code == perdure.EgressInvalid { // the server's fault, not the caller's
-		told.Code, told.Rule = perdure.EgressDenied, perdure.RuleRedirect
+		told.Code, told.Rule, told.Layer = perdure.EgressDenied, perdure.RuleRedirect, perdure.LayerGuard
 	}
 	return &told
 }

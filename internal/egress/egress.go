@@ -45,13 +45,17 @@ const idleTimeout = 90 * time.Second
 type Config struct {
 	List    perdure.NetworkList // the operator's own outer layer; the list of a request can only narrow it
 	Listed  []Listing           // addresses that an operator typed, each for one purpose only (EG3)
+	File    string              // holds Rules that come on top of both, and is read again when it has changed; empty: none
 	MaxOut  int64               // bytes of a request's body; 0: 10 MiB. Not for Client
 	MaxIn   int64               // bytes of an answer's body, decompressed; 0: 10 MiB. Not for Client
 	Timeout time.Duration       // of a whole request with its redirects and body; 0: 60 s. Not for Client
 
-	HeaderTimeout time.Duration             // from the start of each hop to the header of its answer; 0: 30 s
-	Resolver      Resolver                  // nil: the system's
-	Denied        func(perdure.EgressError) // hears of every denial, for the audit; may be called by several goroutines at once; nil: nobody listens
+	HeaderTimeout time.Duration // from the start of each hop to the header of its answer; 0: 30 s
+	Resolver      Resolver      // nil: the system's
+	// Sign puts a name to a hop that asks for it and that may leave, by fields of its header: only those count (EG1). body is
+	// what is sent. nil: nobody signs. May be called by several goroutines at once.
+	Sign   func(ctx context.Context, hop *http.Request, body []byte) error
+	Denied func(perdure.EgressError) // hears of every denial, for the audit; may be called by several goroutines at once; nil: nobody listens
 }
 
 // Resolver finds the addresses of a name. [net.Resolver] is one. Safe for concurrent use.
@@ -63,8 +67,9 @@ type Resolver interface {
 // Guard is the way out, under one configuration. Safe for concurrent use.
 type Guard struct {
 	config Config
-	listed []listing
 	gate   *gate
+	typed  []listing // of Config
+	rules  standing
 
 	// Only tests set these, before the first request.
 	lastGate func(netip.AddrPort) error // after all checks of a socket
@@ -80,12 +85,13 @@ func New(cfg Config) (*Guard, error) {
 		return nil, err
 	}
 	g := &Guard{config: cfg, gate: newGate(), doors: make(map[string]*door)}
+	g.rules.path = cfg.File
 	for _, l := range cfg.Listed {
 		read, err := readListing(l)
 		if err != nil {
 			return nil, err
 		}
-		g.listed = append(g.listed, read)
+		g.typed = append(g.typed, read)
 	}
 	if g.config.MaxOut <= 0 {
 		g.config.MaxOut = DefaultMaxBytes

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/perdure/perdure"
@@ -48,7 +49,7 @@ func readListing(l Listing) (listing, error) {
 
 // isListed reports whether an operator opened host and port for a purpose, and whether the port was named.
 func (g *Guard) isListed(purpose, host, port string) (listed, named bool) {
-	for _, l := range g.listed {
+	for _, l := range append(slices.Clip(g.typed), g.rules.now().listed...) {
 		if l.purpose == purpose && l.host == host && (l.port == "" || l.port == port) {
 			listed, named = true, named || l.port != ""
 		}

@@ -44,6 +44,7 @@ func TestS2Rebinding(t *testing.T) {
 	if reached < 1000 || a.wire.hits.Load() != 0 || resolver.lookups.Load() != 10_000 {
 		t.Errorf("%d sockets to the public address, %d hits, %d lookups: want some, 0, 10000", reached, a.wire.hits.Load(), resolver.lookups.Load())
 	}
+	t.Logf("security: %d flips of a name: %d connections to the public address, %d to a forbidden one", resolver.lookups.Load(), reached, a.wire.hits.Load())
 }
 
 // TestS2RebindingDNS does it with a real DNS server, real packets and the resolver of the standard library.
@@ -66,6 +67,7 @@ func TestS2RebindingDNS(t *testing.T) {
 	if public != 500 || denied != 500 || a.wire.hits.Load() != 0 || dns.asked.Load() != 1000 {
 		t.Errorf("%d sockets, %d denials, %d hits, %d questions: want 500, 500, 0, 1000", public, denied, a.wire.hits.Load(), dns.asked.Load())
 	}
+	t.Logf("security: %d flips of a DNS server: %d connections to the public address, %d to a forbidden one", dns.asked.Load(), public, a.wire.hits.Load())
 }
 
 // dns is a DNS server on loopback that gives out IPv4 addresses in turn, each for no time at all (TTL 0).

@@ -43,7 +43,7 @@ func redirectError(from, to *url.URL, n int) *perdure.EgressError {
 	default:
 		return nil
 	}
-	return &perdure.EgressError{Code: perdure.EgressDenied, Host: to.Hostname(), Rule: perdure.RuleRedirect, Text: text}
+	return &perdure.EgressError{Code: perdure.EgressDenied, Host: to.Hostname(), Rule: perdure.RuleRedirect, Layer: perdure.LayerGuard, Text: text}
 }
 
 // isRedirect reports whether a status sends on to another place.

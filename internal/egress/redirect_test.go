@@ -42,6 +42,12 @@ func (r *recorder) last(t *testing.T) (*http.Request, string) {
 	return r.seen[len(r.seen)-1], r.body[len(r.body)-1]
 }
 
+func (r *recorder) requests() []*http.Request {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.seen)
+}
+
 // sendsTo returns a server that redirects to where the query says.
 func sendsTo(status int) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {

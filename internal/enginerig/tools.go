@@ -8,6 +8,7 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/tool"
 	"github.com/perdure/perdure/tool/background"
+	"github.com/perdure/perdure/tool/schedule"
 	"github.com/perdure/perdure/tool/subagent"
 )
 
@@ -25,7 +26,7 @@ var errSecret = errors.New("secret cause")
 
 // Tools are the tools that enginetest's Setup names, with the background set, and more of a test's own.
 func (o *Outside) Tools(more ...tool.Tool) *tool.Registry {
-	all := append(append(background.Tools(background.Config{}), subagent.Tools()...), o.foreground()...)
+	all := append(append(append(background.Tools(background.Config{}), subagent.Tools()...), schedule.Tools()...), o.foreground()...)
 	all = append(append(all, o.background()...), o.talkers()...)
 	return tool.NewRegistry(append(all, more...)...)
 }

@@ -14,7 +14,7 @@ import (
 const selfProgram = "/proc/self/exe"
 
 // stageVariable makes a process a stage; its value says which.
-const stageVariable = "PERDURE_SANDBOX"
+const stageVariable = "PERDURE_SANDBOX_STAGE"
 
 // Where a stage finds what it needs. The standard streams are the command's.
 const (

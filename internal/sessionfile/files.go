@@ -84,8 +84,8 @@ func (f *Files) tell(tx store.Tx, fact perdure.FileWritten) error {
 	return tx.Append(f.session, []perdure.Event{Told(*f.by, tx.Now(), fact)})
 }
 
-// Told is the event that tells of a change by a call.
-func Told(by tool.Call, at time.Time, fact perdure.FileWritten) perdure.Event {
+// Told is the event that tells what a call did beside its result.
+func Told(by tool.Call, at time.Time, fact perdure.Fact) perdure.Event {
 	return perdure.Event{
 		ID: perdure.FormatID[perdure.EventID](uuid.Must(uuid.NewV7())), At: at, Actor: "runtime",
 		Turn: by.Turn, Call: by.ID, Task: by.Task, Attempt: by.Attempt, Fact: fact,

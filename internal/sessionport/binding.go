@@ -22,21 +22,25 @@ type binding struct {
 // another one has overtaken. NotFound: no such session. After another error it may have been written or not.
 func (b binding) write(ctx context.Context, fn func(store.Tx, store.Session) error) error {
 	return b.store.InTx(ctx, func(tx store.Tx) error {
-		row, err := tx.Session(b.session)
+		row, err := b.current(tx)
 		if err != nil {
 			return err
 		}
-		if b.call.Task != "" {
-			task, err := tx.Task(b.session, b.call.Task)
-			if err != nil {
-				return err
-			}
-			if task.Attempt != b.call.Attempt {
-				return fmt.Errorf("task %s, attempt %d: %w: attempt %d has it", b.call.Task, b.call.Attempt, perdure.Lost, task.Attempt)
-			}
-		}
 		return fn(tx, row)
 	})
+}
+
+// current locks the session's row. Lost and NotFound as of write.
+func (b binding) current(tx store.Tx) (store.Session, error) {
+	row, err := tx.Session(b.session)
+	if err != nil || b.call.Task == "" {
+		return row, err
+	}
+	task, err := tx.Task(b.session, b.call.Task)
+	if err == nil && task.Attempt != b.call.Attempt {
+		err = fmt.Errorf("task %s, attempt %d: %w: attempt %d has it", b.call.Task, b.call.Attempt, perdure.Lost, task.Attempt)
+	}
+	return row, err
 }
 
 // tell appends a fact to the session's journal.

@@ -2,6 +2,8 @@ package sessionport
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -36,6 +38,7 @@ type knownSession struct {
 	opened  map[string]openSecret // guarded by mu; by name
 	loaded  bool                  // guarded by mu; the store has answered once
 	learned bool                  // guarded by mu; set has keys and tokens, too, which are no secrets of the session
+	closed  error                 // guarded by mu; why some secret does not open, where it may open later; nil: all do
 }
 
 // openSecret is a version of a secret.
@@ -98,11 +101,13 @@ func (k *known) load(id perdure.SessionID) (*knownSession, error) {
 		return s, err
 	}
 	s.loaded = true
+	told := s.closed != nil
+	s.closed = nil
 	here := map[string]bool{}
 	for _, row := range found {
 		here[row.Name] = true
 		if row.Sealed != nil {
-			s.put(k.cfg, row)
+			s.put(k.cfg, row, told)
 		}
 	}
 	for name, old := range s.opened {
@@ -116,11 +121,16 @@ func (k *known) load(id perdure.SessionID) (*knownSession, error) {
 }
 
 // put opens a version and makes it known in the place of the one before. One that does not open is not known to anybody here
-// either. It is called with mu held.
-func (s *knownSession) put(cfg Config, row store.Secret) {
+// either; where it is only the key that is not here, it is tried again. told: that was logged before. It is called with mu held.
+func (s *knownSession) put(cfg Config, row store.Secret, told bool) {
 	plain, err := cfg.Keys.Open(place(cfg.Org, row), row.Sealed)
-	if err != nil {
+	later := errors.Is(err, perdure.Unavailable)
+	if err != nil && !(later && told) {
 		cfg.Log.Warn("a secret does not open, and is masked nowhere", "session", row.Session, "name", row.Name, "error", err)
+	}
+	if later {
+		s.closed = err
+		return
 	}
 	value, old := string(plain), s.opened[row.Name]
 	s.opened[row.Name] = openSecret{version: row.Version, value: value}
@@ -169,6 +179,23 @@ func (b bound) Any() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.opened) > 0 || s.learned
+}
+
+// Readable says why the secrets are not known: the store has not told them yet, or the key of one is not here.
+func (b bound) Readable() error {
+	s, err := b.all.load(b.session)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil {
+		b.fails(err)
+	}
+	if err != nil && !s.loaded {
+		return err
+	}
+	if s.closed != nil {
+		return fmt.Errorf("%w: the key of a secret: %w", perdure.NotFound, s.closed)
+	}
+	return nil
 }
 
 // Mask takes the secrets out of a text. Where they are not known, nothing of it is shown (RD4).

@@ -41,6 +41,8 @@ type Config struct {
 	Asked func(context.Context, perdure.SessionID) (model.Request, *perdure.Session, error)
 	// Utility is what tools ask for their inner work. The zero value is nothing.
 	Utility Utility
+	// Payments opens the payment authority for a call, or answers nil. nil: there is none.
+	Payments func(session perdure.SessionID, call tool.Call) tool.Payments
 }
 
 // New returns what opens the ports of a call. The function is safe for concurrent use, and asks nobody.
@@ -62,6 +64,9 @@ func New(cfg Config) func(session perdure.SessionID, call tool.Call) tool.Ports 
 		}
 		if cfg.Utility.Model != nil {
 			ports.Utility = utility{binding: b, cfg: cfg.Utility, log: cfg.Log}
+		}
+		if cfg.Payments != nil {
+			ports.Payments = cfg.Payments(session, call)
 		}
 		if cfg.Keys != nil {
 			ports.Known = bound{all: all, session: session}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -68,14 +69,18 @@ func (p utility) Complete(ctx context.Context, o tool.UtilityOrder) (string, err
 		Model: cmp.Or(answer.Model, p.cfg.Name), Usage: answer.Usage, DurationMS: time.Since(begun).Milliseconds(), FinishReason: string(answer.Finish),
 		Error: codeOf(ctx, failed), Tool: cmp.Or(p.call.Tool, "runtime"), // with a name, since only then it may stand outside of a turn
 	}
-	unbilled := p.bill(ctx, bill)
+	overtaken, unbilled := p.bill(ctx, bill)
 	switch {
-	case failed == nil && unbilled == nil:
-		return text, nil
-	case failed == nil:
-		return "", fmt.Errorf("record what the utility model used: %w", unbilled)
 	case unbilled != nil:
 		p.log.Warn("what a utility model used is not in the journal", "session", p.session, "call", p.call.ID, "error", unbilled)
+	case overtaken != nil:
+		p.log.Warn("a utility model answered an attempt that was overtaken", "session", p.session, "call", p.call.ID, "error", overtaken)
+	}
+	if unbilled = errors.Join(unbilled, overtaken); failed == nil && unbilled != nil {
+		return "", fmt.Errorf("record what the utility model used: %w", unbilled)
+	}
+	if failed == nil {
+		return text, nil
 	}
 	if ctx.Err() != nil {
 		return "", context.Cause(ctx)
@@ -101,14 +106,21 @@ func (p utility) request(o tool.UtilityOrder) (model.Request, error) {
 	}, nil
 }
 
-// ask streams the answer. It ends with ctx, after its time, and where the model goes far beyond the limit that it was given.
-func (p utility) ask(ctx context.Context, req model.Request) (model.Answer, error) {
+// ask streams the answer. It ends with ctx, after its time, and where the model goes far beyond the limit that it was given. A
+// model that panics has answered nothing.
+func (p utility) ask(ctx context.Context, req model.Request) (answer model.Answer, err error) {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
+	defer func() {
+		if cause := recover(); cause != nil {
+			p.log.Error("the utility model panicked", "session", p.session, "call", p.call.ID, "panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
+			answer, err = model.Answer{}, &model.Error{Code: model.Processing, Text: "the utility model failed"}
+		}
+	}()
 	late := time.AfterFunc(utilityTime, func() { end(&model.Error{Code: model.Stalled, Text: "no answer for " + utilityTime.String()}) })
 	defer late.Stop()
 	left := req.MaxTokens * utilityTokenBytes
-	answer, err := model.Collect(p.cfg.Model.Stream(ctx, req), func(d model.Delta) {
+	answer, err = model.Collect(p.cfg.Model.Stream(ctx, req), func(d model.Delta) {
 		if left -= len(d.Text) + len(d.Thinking); left < 0 {
 			end(&model.Error{Code: model.Processing, Text: fmt.Sprintf("the answer goes on beyond the %d tokens that were asked for", req.MaxTokens)})
 		}
@@ -120,11 +132,22 @@ func (p utility) ask(ctx context.Context, req model.Request) (model.Answer, erro
 	return answer, err
 }
 
-// bill appends what the model used. It outlives the call: what was used was used.
-func (p utility) bill(ctx context.Context, g perdure.Generation) error {
+// bill appends what the model used. It outlives the call, and is written for an attempt that was overtaken, too: what was used
+// was used. overtaken says so.
+func (p utility) bill(ctx context.Context, g perdure.Generation) (overtaken, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), utilityBillTime)
 	defer cancel()
-	return p.write(ctx, func(tx store.Tx, _ store.Session) error { return p.tell(tx, g) })
+	err = p.store.InTx(ctx, func(tx store.Tx) error {
+		_, err := p.current(tx)
+		if overtaken = nil; errors.Is(err, perdure.Lost) {
+			overtaken, err = err, nil
+		}
+		if err != nil {
+			return err
+		}
+		return p.tell(tx, g)
+	})
+	return overtaken, err
 }
 
 // codeOf is what a bill says of an error; empty: there was none.

@@ -142,7 +142,8 @@ type unbilling struct{ store.Store }
 
 func (unbilling) InTx(context.Context, func(store.Tx) error) error { return perdure.Unavailable }
 
-// TestUtilityFailsClosed: an answer that cannot be billed is none, be it for the store or since the attempt was overtaken.
+// TestUtilityFailsClosed: an answer that cannot be billed is none, nor is one to an attempt that was overtaken, which is billed, and
+// one of a model that panics, which is, too.
 func TestUtilityFailsClosed(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(w *world) {
@@ -163,7 +164,13 @@ func TestUtilityFailsClosed(t *testing.T) {
 		text, err = deaf.Complete(w.Context(), order)
 		w.refused(err, perdure.Unavailable)
 		w.same("answer", text, "")
-		w.same("bills", len(w.bills(id)), 1)
+		w.same("bills", len(w.bills(id)), 2)
+		panics := sessionport.Utility{Model: &parrot{do: func(model.Request) []model.Delta { panic("no model") }}}
+		_, err = w.utility(panics, tool.Call{Session: id, Tool: "ask"}).Complete(w.Context(), order)
+		var known *model.Error
+		bills := w.bills(id)
+		w.same("bills", len(bills), 3)
+		w.same("failed", errors.As(err, &known) && known.Code == model.Processing && bills[2].Error == string(model.Processing), true)
 	})
 }
 

@@ -66,28 +66,56 @@ func (f fields) secret(name string) bool {
 	return hidden || !known
 }
 
+// maxName is how many letters a name has at most.
+const maxName = 32
+
+// plainName reports whether a name looks like one: letters, and what joins them. Any other one that no schema knows may be a
+// secret itself.
+func plainName(name string) bool {
+	return name != "" && len(name) <= maxName && strings.Trim(strings.ToLower(name), "abcdefghijklmnopqrstuvwxyz_") == ""
+}
+
+// shownName is the name of an argument that no schema knows, as it may be told.
+func shownName(name string) string {
+	if plainName(name) {
+		return name
+	}
+	return redact.Mark
+}
+
 // mask puts the mark in the place of what is secret. Arguments that are no object are one mark: nobody can say what is where.
 func (f fields) mask(args json.RawMessage) (shown json.RawMessage, some bool) {
 	object, ok := objectOf(args)
 	if !ok {
 		return json.RawMessage(mark), true
 	}
-	for name := range object {
-		if f.secret(name) {
-			object[name], some = json.RawMessage(mark), true
+	masked := map[string]json.RawMessage{}
+	for name, value := range object {
+		switch _, known := f.known[name]; {
+		case !f.secret(name):
+			masked[name] = value
+		case known:
+			masked[name], some = json.RawMessage(mark), true
+		default:
+			masked[shownName(name)], some = json.RawMessage(mark), true
 		}
 	}
-	return textOf(object), some
+	return textOf(masked), some
+}
+
+// isMark reports whether the mark stands in the place of a value, however it is written.
+func isMark(value json.RawMessage) bool {
+	return string(value) == mark || string(value) == escapedMark
 }
 
 // marked reports whether the mark stands in the place of a secret.
 func (f fields) marked(args json.RawMessage) bool {
 	object, ok := objectOf(args)
 	if !ok {
-		return string(args) == mark
+		return isMark(args)
 	}
 	for name, text := range object {
-		if f.secret(name) && string(text) == mark {
+		if f.secret(name) && isMark(text) {
 			return true
 		}
 	}
@@ -107,11 +135,14 @@ func (f fields) secrets(args json.RawMessage) *redact.Set {
 func (f fields) texts(args json.RawMessage) (texts []string) {
 	object, ok := objectOf(args)
 	if !ok {
-		return nil
+		return loose(string(args), looseDepth)
 	}
 	for name, value := range object {
-		if !f.secret(name) || string(value) == mark {
+		if !f.secret(name) || isMark(value) {
 			continue
+		}
+		if _, known := f.known[name]; !known && !plainName(name) {
+			texts = append(texts, name)
 		}
 		var text string
 		if perdure.DecodeJSON(value, &text) == nil {
@@ -178,7 +209,7 @@ func fill(args, held json.RawMessage) json.RawMessage {
 	if len(held) == 0 {
 		return args
 	}
-	if string(args) == mark {
+	if isMark(args) {
 		return held
 	}
 	object, ok := objectOf(args)
@@ -186,8 +217,16 @@ func fill(args, held json.RawMessage) json.RawMessage {
 	if !ok || !had {
 		return args
 	}
+	if isMark(object[redact.Mark]) { // for all whose names are hidden, too
+		delete(object, redact.Mark)
+		for name, old := range before {
+			if _, there := object[name]; !there && shownName(name) == redact.Mark {
+				object[name] = old
+			}
+		}
+	}
 	for name, value := range object {
-		if old, there := before[name]; there && string(value) == mark {
+		if old, there := before[name]; there && isMark(value) {
 			object[name] = old
 		}
 	}

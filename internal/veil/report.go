@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"sync"
 
 	"github.com/perdure/perdure"
@@ -203,6 +204,15 @@ type dialog struct {
 // Ask puts a question.
 func (d dialog) Ask(ctx context.Context, q tool.Question) (tool.Reply, error) {
 	q.Prompt = d.veil.Mask(q.Prompt)
+	if masked := d.veil.Mask(string(q.Expected)); masked != string(q.Expected) {
+		if q.Expected = []byte(masked); !json.Valid(q.Expected) {
+			q.Expected = nil // any answer is one, rather than none
+		}
+	}
+	q.Permissions = slices.Clone(q.Permissions)
+	for i, p := range q.Permissions {
+		q.Permissions[i].Target, q.Permissions[i].Reason = d.veil.Mask(p.Target), d.veil.Mask(p.Reason)
+	}
 	return d.Dialog.Ask(ctx, q)
 }
 

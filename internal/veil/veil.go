@@ -18,6 +18,9 @@ import (
 // mark stands where a secret argument was.
 const mark = `"` + redact.Mark + `"`
 
+// escapedMark is the mark as JSON for HTML has it.
+const escapedMark = `"\u003credacted\u003e"`
+
 // Vault holds the secret arguments of calls that were asked for and have not ended. The zero value is empty. Safe for
 // concurrent use.
 type Vault struct {
@@ -64,7 +67,7 @@ func (v *Vault) Hide(key perdure.CallKey, args json.RawMessage) json.RawMessage 
 // Fill returns the arguments of a call with what was taken out of them, and what that was, to be masked.
 func (v *Vault) Fill(key perdure.CallKey, schema, args json.RawMessage) (whole json.RawMessage, secrets *redact.Set) {
 	fields := fieldsOf(schema)
-	if fields.none() && string(args) != mark {
+	if fields.none() && !isMark(args) {
 		return args, nil
 	}
 	v.mu.Lock()
@@ -92,6 +95,13 @@ func (v *Vault) DropSession(id perdure.SessionID) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	delete(v.held, id)
+}
+
+// DropAll forgets all calls: this process carries none of them on.
+func (v *Vault) DropAll() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.held = nil
 }
 
 // Has reports whether a schema declares anything secret.
@@ -127,7 +137,12 @@ func Gone(schema, args json.RawMessage) *tool.Result {
 	if fields.none() || !fields.marked(args) {
 		return nil
 	}
-	r := tool.Error("The value is gone: it is never stored with a call, and the runtime restarted before the call had used it, " +
-		"or it was given in a call that runs later. Nothing was done. Ask for it again, and make the call anew.")
+	r := Lost()
 	return &r
+}
+
+// Lost is the result of a call whose arguments are not there any more.
+func Lost() tool.Result {
+	return tool.Error("The value is gone: it is never stored with a call, and the runtime restarted before the call had used it, " +
+		"or it was given in a call that runs later. Nothing was done. Ask for it again, and make the call anew.")
 }

@@ -1,6 +1,7 @@
 package veil
 
 import (
+	"context"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -78,5 +79,53 @@ func TestFaultTellsNoPart(t *testing.T) {
 	}
 	if got := Fault(json.RawMessage(`{"type":"object"}`), args, long); got != long {
 		t.Errorf("of a tool without secrets: got %q", got)
+	}
+}
+
+// asked is a dialog that keeps the question.
+type asked struct {
+	tool.Dialog
+	tool.Question
+}
+
+// Ask keeps the question.
+func (a *asked) Ask(_ context.Context, q tool.Question) (tool.Reply, error) {
+	a.Question = q
+	return tool.Reply{}, nil
+}
+
+// TestQuestionsAreMasked wants nothing of a question to tell a secret, and an answer to stay possible.
+func TestQuestionsAreMasked(t *testing.T) {
+	t.Parallel()
+	for secret, want := range map[string]string{"correct horse": `{"enum":["<redacted>"],"maximum":12345678}`, "12345678": ""} {
+		var to asked
+		wanted := []perdure.Permission{{Kind: "host", Target: secret, Reason: "since " + secret}}
+		_, err := New(nil, redact.NewSet(secret)).Dialog(&to).Ask(t.Context(), tool.Question{
+			Prompt: "is it " + secret + "?", Expected: []byte(`{"enum":["correct horse"],"maximum":12345678}`), Permissions: wanted,
+		})
+		if err != nil || to.Prompt != "is it <redacted>?" || string(to.Expected) != want || wanted[0].Target != secret ||
+			len(to.Permissions) != 1 || to.Permissions[0] != (perdure.Permission{Kind: "host", Target: "<redacted>", Reason: "since <redacted>"}) {
+			t.Errorf("asked was %+v, %v", to.Question, err)
+		}
+	}
+}
+
+// TestLetGo wants what was held to be gone for a session that was let go, and then for all.
+func TestLetGo(t *testing.T) {
+	t.Parallel()
+	var v Vault
+	one, other := perdure.CallKey{Session: "one", Call: "c"}, perdure.CallKey{Session: "other", Call: "c"}
+	for _, key := range []perdure.CallKey{one, other} {
+		v.Take(key, json.RawMessage(schema), json.RawMessage(`{"value":"horse"}`))
+	}
+	lost := func(key perdure.CallKey) bool {
+		whole, _ := v.Fill(key, json.RawMessage(schema), json.RawMessage(`{"value":"<redacted>"}`))
+		return Gone(json.RawMessage(schema), whole) != nil
+	}
+	if v.DropSession("one"); !lost(one) || lost(other) {
+		t.Error("one is let go, and not the other")
+	}
+	if v.DropAll(); !lost(other) || len(v.held) != 0 {
+		t.Errorf("left is %v", v.held)
 	}
 }

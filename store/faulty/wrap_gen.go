@@ -99,6 +99,32 @@ func (x *tx) AddDelivery(d store.Delivery) (err error) {
 	return err
 }
 
+// AddFire is AddFire of store.Tx, as the plan lets it be.
+func (x *tx) AddFire(f perdure.Fire) (err error) {
+	fault, err := x.life.before("AddFire")
+	if err != nil {
+		return err
+	}
+	err = x.inner.AddFire(f)
+	if failed := x.life.after(fault); failed != nil {
+		return failed
+	}
+	return err
+}
+
+// AddPayment is AddPayment of store.Tx, as the plan lets it be.
+func (x *tx) AddPayment(p store.Payment, d time.Duration) (r0 store.Payment, err error) {
+	fault, err := x.life.before("AddPayment")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.AddPayment(p, d)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
 // AddTaskMessage is AddTaskMessage of store.Tx, as the plan lets it be.
 func (x *tx) AddTaskMessage(m perdure.TaskMessage) (err error) {
 	fault, err := x.life.before("AddTaskMessage")
@@ -268,6 +294,19 @@ func (x *tx) Calls(filter store.CallFilter) (r0 []perdure.Call, err error) {
 	return a0, err
 }
 
+// ChangeFire is ChangeFire of store.Tx, as the plan lets it be.
+func (x *tx) ChangeFire(f perdure.Fire) (err error) {
+	fault, err := x.life.before("ChangeFire")
+	if err != nil {
+		return err
+	}
+	err = x.inner.ChangeFire(f)
+	if failed := x.life.after(fault); failed != nil {
+		return failed
+	}
+	return err
+}
+
 // Claim is Claim of store.Tx, as the plan lets it be.
 func (x *tx) Claim(call perdure.Call, ownerLive func(perdure.WorkerID) bool) (r0 perdure.ClaimOutcome, r1 perdure.Call, err error) {
 	fault, err := x.life.before("Claim")
@@ -340,6 +379,19 @@ func (x *tx) Connections(user string) (r0 []store.Connection, err error) {
 		return r0, err
 	}
 	a0, err := x.inner.Connections(user)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// CountOutbound is CountOutbound of store.Tx, as the plan lets it be.
+func (x *tx) CountOutbound(org string, limit int) (r0 bool, err error) {
+	fault, err := x.life.before("CountOutbound")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.CountOutbound(org, limit)
 	if failed := x.life.after(fault); failed != nil {
 		return r0, failed
 	}
@@ -463,6 +515,19 @@ func (x *tx) DueLeases(due store.LeaseDue) (r0 []perdure.Lease, err error) {
 	return a0, err
 }
 
+// DueSchedules is DueSchedules of store.Tx, as the plan lets it be.
+func (x *tx) DueSchedules(after time.Time, by time.Time, limit int) (r0 []perdure.Schedule, err error) {
+	fault, err := x.life.before("DueSchedules")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.DueSchedules(after, by, limit)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
 // Dump is Dump of store.Tx, as the plan lets it be.
 func (x *tx) Dump(id perdure.SessionID) (r0 store.SessionDump, err error) {
 	fault, err := x.life.before("Dump")
@@ -470,6 +535,19 @@ func (x *tx) Dump(id perdure.SessionID) (r0 store.SessionDump, err error) {
 		return r0, err
 	}
 	a0, err := x.inner.Dump(id)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// Elect is Elect of store.Tx, as the plan lets it be.
+func (x *tx) Elect(role string) (r0 bool, err error) {
+	fault, err := x.life.before("Elect")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Elect(role)
 	if failed := x.life.after(fault); failed != nil {
 		return r0, failed
 	}
@@ -548,6 +626,32 @@ func (x *tx) Files(session perdure.SessionID, dir string, deep bool) (r0 []store
 		return r0, err
 	}
 	a0, err := x.inner.Files(session, dir, deep)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// Fire is Fire of store.Tx, as the plan lets it be.
+func (x *tx) Fire(id perdure.ScheduleID, nominal time.Time) (r0 perdure.Fire, err error) {
+	fault, err := x.life.before("Fire")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Fire(id, nominal)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// Fires is Fires of store.Tx, as the plan lets it be.
+func (x *tx) Fires(id perdure.ScheduleID, limit int) (r0 []perdure.Fire, err error) {
+	fault, err := x.life.before("Fires")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Fires(id, limit)
 	if failed := x.life.after(fault); failed != nil {
 		return r0, failed
 	}
@@ -716,6 +820,19 @@ func (x *tx) Now() (r0 time.Time) {
 	return x.inner.Now()
 }
 
+// OutboundCalls is OutboundCalls of store.Tx, as the plan lets it be.
+func (x *tx) OutboundCalls(org string) (r0 int, err error) {
+	fault, err := x.life.before("OutboundCalls")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.OutboundCalls(org)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
 // Partial is Partial of store.Tx, as the plan lets it be.
 func (x *tx) Partial(session perdure.SessionID, message perdure.MessageID) (r0 store.Partial, err error) {
 	fault, err := x.life.before("Partial")
@@ -723,6 +840,45 @@ func (x *tx) Partial(session perdure.SessionID, message perdure.MessageID) (r0 s
 		return r0, err
 	}
 	a0, err := x.inner.Partial(session, message)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// Payment is Payment of store.Tx, as the plan lets it be.
+func (x *tx) Payment(hash string) (r0 store.Payment, err error) {
+	fault, err := x.life.before("Payment")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Payment(hash)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// PaymentSum is PaymentSum of store.Tx, as the plan lets it be.
+func (x *tx) PaymentSum(scope store.PaymentScope) (r0 int64, err error) {
+	fault, err := x.life.before("PaymentSum")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.PaymentSum(scope)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// Payments is Payments of store.Tx, as the plan lets it be.
+func (x *tx) Payments(filter store.PaymentFilter) (r0 []store.Payment, err error) {
+	fault, err := x.life.before("Payments")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Payments(filter)
 	if failed := x.life.after(fault); failed != nil {
 		return r0, failed
 	}
@@ -937,6 +1093,19 @@ func (x *tx) PutResource(r store.Resource) (r0 perdure.Resource, err error) {
 	return a0, err
 }
 
+// PutSchedule is PutSchedule of store.Tx, as the plan lets it be.
+func (x *tx) PutSchedule(s perdure.Schedule, caps store.ScheduleCaps) (err error) {
+	fault, err := x.life.before("PutSchedule")
+	if err != nil {
+		return err
+	}
+	err = x.inner.PutSchedule(s, caps)
+	if failed := x.life.after(fault); failed != nil {
+		return failed
+	}
+	return err
+}
+
 // PutSecret is PutSecret of store.Tx, as the plan lets it be.
 func (x *tx) PutSecret(s store.Secret) (err error) {
 	fault, err := x.life.before("PutSecret")
@@ -1100,6 +1269,19 @@ func (x *tx) RemoveResource(session perdure.SessionID, id string) (r0 bool, err 
 		return r0, err
 	}
 	a0, err := x.inner.RemoveResource(session, id)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// RemoveSchedule is RemoveSchedule of store.Tx, as the plan lets it be.
+func (x *tx) RemoveSchedule(id perdure.ScheduleID) (r0 bool, err error) {
+	fault, err := x.life.before("RemoveSchedule")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.RemoveSchedule(id)
 	if failed := x.life.after(fault); failed != nil {
 		return r0, failed
 	}
@@ -1275,6 +1457,32 @@ func (x *tx) SaveSession(id perdure.SessionID, title string, status perdure.Sess
 	return err
 }
 
+// Schedule is Schedule of store.Tx, as the plan lets it be.
+func (x *tx) Schedule(id perdure.ScheduleID) (r0 perdure.Schedule, err error) {
+	fault, err := x.life.before("Schedule")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Schedule(id)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// Schedules is Schedules of store.Tx, as the plan lets it be.
+func (x *tx) Schedules(filter store.ScheduleFilter) (r0 []perdure.Schedule, err error) {
+	fault, err := x.life.before("Schedules")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Schedules(filter)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
 // Secret is Secret of store.Tx, as the plan lets it be.
 func (x *tx) Secret(session perdure.SessionID, name string) (r0 store.Secret, err error) {
 	fault, err := x.life.before("Secret")
@@ -1364,6 +1572,19 @@ func (x *tx) Settle(key perdure.CallKey, token perdure.Token, state perdure.Call
 		return failed
 	}
 	return err
+}
+
+// SettlePayment is SettlePayment of store.Tx, as the plan lets it be.
+func (x *tx) SettlePayment(end store.PaymentEnd) (r0 store.Payment, err error) {
+	fault, err := x.life.before("SettlePayment")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.SettlePayment(end)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
 }
 
 // SettleSpawn is SettleSpawn of store.Tx, as the plan lets it be.
@@ -1743,6 +1964,19 @@ func (x *reader) DueLeases(due store.LeaseDue) (r0 []perdure.Lease, err error) {
 	return a0, err
 }
 
+// DueSchedules is DueSchedules of store.Reader, as the plan lets it be.
+func (x *reader) DueSchedules(after time.Time, by time.Time, limit int) (r0 []perdure.Schedule, err error) {
+	fault, err := x.life.before("DueSchedules")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.DueSchedules(after, by, limit)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
 // Dump is Dump of store.Reader, as the plan lets it be.
 func (x *reader) Dump(id perdure.SessionID) (r0 store.SessionDump, err error) {
 	fault, err := x.life.before("Dump")
@@ -1802,6 +2036,32 @@ func (x *reader) Files(session perdure.SessionID, dir string, deep bool) (r0 []s
 		return r0, err
 	}
 	a0, err := x.inner.Files(session, dir, deep)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// Fire is Fire of store.Reader, as the plan lets it be.
+func (x *reader) Fire(id perdure.ScheduleID, nominal time.Time) (r0 perdure.Fire, err error) {
+	fault, err := x.life.before("Fire")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Fire(id, nominal)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// Fires is Fires of store.Reader, as the plan lets it be.
+func (x *reader) Fires(id perdure.ScheduleID, limit int) (r0 []perdure.Fire, err error) {
+	fault, err := x.life.before("Fires")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Fires(id, limit)
 	if failed := x.life.after(fault); failed != nil {
 		return r0, failed
 	}
@@ -1957,6 +2217,19 @@ func (x *reader) Now() (r0 time.Time) {
 	return x.inner.Now()
 }
 
+// OutboundCalls is OutboundCalls of store.Reader, as the plan lets it be.
+func (x *reader) OutboundCalls(org string) (r0 int, err error) {
+	fault, err := x.life.before("OutboundCalls")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.OutboundCalls(org)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
 // Partial is Partial of store.Reader, as the plan lets it be.
 func (x *reader) Partial(session perdure.SessionID, message perdure.MessageID) (r0 store.Partial, err error) {
 	fault, err := x.life.before("Partial")
@@ -1964,6 +2237,45 @@ func (x *reader) Partial(session perdure.SessionID, message perdure.MessageID) (
 		return r0, err
 	}
 	a0, err := x.inner.Partial(session, message)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// Payment is Payment of store.Reader, as the plan lets it be.
+func (x *reader) Payment(hash string) (r0 store.Payment, err error) {
+	fault, err := x.life.before("Payment")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Payment(hash)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// PaymentSum is PaymentSum of store.Reader, as the plan lets it be.
+func (x *reader) PaymentSum(scope store.PaymentScope) (r0 int64, err error) {
+	fault, err := x.life.before("PaymentSum")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.PaymentSum(scope)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// Payments is Payments of store.Reader, as the plan lets it be.
+func (x *reader) Payments(filter store.PaymentFilter) (r0 []store.Payment, err error) {
+	fault, err := x.life.before("Payments")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Payments(filter)
 	if failed := x.life.after(fault); failed != nil {
 		return r0, failed
 	}
@@ -2042,6 +2354,32 @@ func (x *reader) Resources(filter store.ResourceFilter) (r0 []store.Resource, er
 		return r0, err
 	}
 	a0, err := x.inner.Resources(filter)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// Schedule is Schedule of store.Reader, as the plan lets it be.
+func (x *reader) Schedule(id perdure.ScheduleID) (r0 perdure.Schedule, err error) {
+	fault, err := x.life.before("Schedule")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Schedule(id)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// Schedules is Schedules of store.Reader, as the plan lets it be.
+func (x *reader) Schedules(filter store.ScheduleFilter) (r0 []perdure.Schedule, err error) {
+	fault, err := x.life.before("Schedules")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Schedules(filter)
 	if failed := x.life.after(fault); failed != nil {
 		return r0, failed
 	}

@@ -50,7 +50,7 @@ func (v *view) Dump(id perdure.SessionID) (store.SessionDump, error) {
 		d.Files = append(d.Files, f)
 	}
 	d.Values = below(v.values, id)
-	if err := errors.Join(errs[:]...); err != nil {
+	if err := errors.Join(errors.Join(errs[:]...), v.dumpSchedules(&d)); err != nil {
 		return store.SessionDump{}, fmt.Errorf("dump session %s: %w", id, err)
 	}
 	return d, nil
@@ -197,5 +197,5 @@ func (t *tx) restoreRest(d store.SessionDump) error {
 		}
 		t.files = t.files.put(fileKey(d.Session.ID, f.Path), f)
 	}
-	return nil
+	return t.restoreSchedules(d)
 }

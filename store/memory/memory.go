@@ -58,9 +58,15 @@ type state struct {
 	partials   tree[store.Partial]
 	resources  tree[row[store.Resource]]
 	leases     tree[row[leaseRow]]
-	values     tree[store.Value]
-	images     tree[store.Image]
-	secrets    tree[store.Secret]
+	schedules  tree[perdure.Schedule]
+	// dueSchedules has the ids of those that are due at some moment, in that order.
+	dueSchedules tree[perdure.ScheduleID]
+	fires        tree[perdure.Fire] // by schedule and nominal time
+	values       tree[store.Value]
+	images       tree[store.Image]
+	secrets      tree[store.Secret]
+	payments     tree[row[store.Payment]] // by hash and attempt
+	outbound     tree[map[int64]int]      // by organisation: calls by bucket
 	directory
 	position int64 // of the row that was added last
 }

@@ -39,6 +39,13 @@ func (t *tx) RemoveSession(id perdure.SessionID) error {
 			t.leases = t.leases.put(key, r)
 		}
 	}
+	for key, r := range t.payments.from("") { // what was paid was paid (PA2)
+		if r.value.Session == id {
+			r.value.Session = ""
+			t.payments = t.payments.put(key, r)
+		}
+	}
+	t.removeSchedules(id)
 	t.images = without(t.images, func(i store.Image) bool { return i.Session == id })
 	t.values = without(t.values, func(v store.Value) bool { return v.Session == id })
 	t.secrets = without(t.secrets, func(s store.Secret) bool { return s.Session == id })
@@ -69,7 +76,7 @@ func (v *view) ties(id perdure.SessionID) (ties store.Ties) {
 		}
 	}
 	for _, r := range v.tasks.from("") {
-		if r.value.Session == id && r.value.State.Live() {
+		if r.value.Session == id && r.value.State.Live() && r.value.Kind != perdure.KindMonitor {
 			ties.Tasks++
 		}
 	}

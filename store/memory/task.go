@@ -55,6 +55,9 @@ func (v *view) CountTasks(state perdure.TaskState, session perdure.SessionID) ([
 		if r.value.Origin == perdure.OriginSubagent {
 			count.value.Agents++
 		}
+		if r.value.Kind == perdure.KindMonitor {
+			count.value.Monitors++
+		}
 	}
 	var found []row[store.TaskCount]
 	for _, count := range counts {

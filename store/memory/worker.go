@@ -73,6 +73,9 @@ func (t *tx) RetireWorker(id perdure.WorkerID) error {
 	return t.RemoveWorker(id)
 }
 
+// Elect is always won: one transaction at a time writes.
+func (t *tx) Elect(string) (bool, error) { return true, nil }
+
 // RemoveWorker hands the lease back.
 func (t *tx) RemoveWorker(id perdure.WorkerID) error {
 	t.workers = t.workers.remove(string(id))

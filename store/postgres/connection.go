@@ -28,6 +28,7 @@ const (
 
 	lockAlone  = `SELECT pg_advisory_xact_lock($1), ` + clockNow
 	lockShared = `SELECT pg_advisory_xact_lock_shared($1), ` + clockNow
+	lockIfFree = `SELECT pg_try_advisory_xact_lock($1), ` + clockNow
 )
 
 // closeLimit bounds how long a goodbye to the server may take.
@@ -171,20 +172,32 @@ func lock(ctx context.Context, db sqlstore.DB, name string, shared bool) (at tim
 	if c := db.(*connection); c.begin != "" {
 		return c.startLocked(ctx, strings.Replace(query, "$1", strconv.FormatInt(lockNumber(name), 10), 1))
 	}
+	_, at, err = askLock(ctx, db, query, name)
+	return at, err
+}
+
+// tryLock is sqlstore.Dialect.TryLock.
+func tryLock(ctx context.Context, db sqlstore.DB, name string) (has bool, at time.Time, err error) {
+	answer, at, err := askLock(ctx, db, lockIfFree, name)
+	has, _ = answer.(bool)
+	return has, at, err
+}
+
+// askLock runs one of the statements of locks, and returns its answer and the database's clock.
+func askLock(ctx context.Context, db sqlstore.DB, query, name string) (answer any, at time.Time, err error) {
 	rows, err := db.QueryContext(ctx, query, lockNumber(name))
 	if err != nil {
-		return at, err
+		return nil, at, err
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {
-		var nothing any
 		var us int64
-		if err := rows.Scan(&nothing, &us); err != nil {
-			return at, err
+		if err := rows.Scan(&answer, &us); err != nil {
+			return nil, at, err
 		}
 		at = time.UnixMicro(us)
 	}
-	return at, rows.Err()
+	return answer, at, rows.Err()
 }
 
 // startLocked begins the transaction with a lock. The database's clock is that under the lock, which may have been waited for.

@@ -127,7 +127,7 @@ func connector(cfg *pgx.ConnConfig) driver.Connector {
 // writing is what transactions do not share with SQLite. Views lock nothing.
 func writing() sqlstore.Dialect {
 	d := reading()
-	d.RowLock, d.SkipLocked, d.Lock = ` FOR NO KEY UPDATE`, ` SKIP LOCKED`, lock
+	d.RowLock, d.SkipLocked, d.Lock, d.TryLock = ` FOR NO KEY UPDATE`, ` SKIP LOCKED`, lock, tryLock
 	return d
 }
 

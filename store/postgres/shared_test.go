@@ -246,6 +246,47 @@ func TestBurialSeesTheBeat(t *testing.T) {
 	}
 }
 
+// TestOneHasARole has several processes ask for a role at once: one has it until its transaction ends, the others are told at once
+// that they have not, and another role is free. One that is paused with it loses it with its transaction.
+func TestOneHasARole(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	own, other := open(t, postgres.Config{URL: url, Idle: 300 * time.Millisecond}), open(t, postgres.Config{URL: url})
+	elect := func(role string) (has bool) {
+		write(t, other, func(tx store.Tx) (err error) {
+			has, err = tx.Elect(role)
+			return err
+		})
+		return has
+	}
+	paused := false
+
+	write(t, own, func(tx store.Tx) error {
+		if has, err := tx.Elect("one"); err != nil || !has {
+			t.Errorf("nobody has it: got %v, %v", has, err)
+		}
+		if has, err := tx.Elect("one"); err != nil || !has {
+			t.Errorf("it has it already: got %v, %v", has, err)
+		}
+		if !paused && elect("one") {
+			t.Error("two have the role")
+		}
+		if !elect("two") {
+			t.Error("another role is not free")
+		}
+		for deadline := time.Now().Add(patience); !paused && !elect("one"); { // it says nothing until it has lost it
+			if time.Now().After(deadline) {
+				t.Fatal("a paused process keeps the role")
+			}
+		}
+		paused = true
+		return nil
+	})
+	if !elect("one") {
+		t.Error("the role is not free after the end")
+	}
+}
+
 // TestPruningWaitsForNobody has another process hold a task that may go: those behind it go meanwhile, and it goes later. What
 // an earlier version noted as an end, and may not go, is met once.
 func TestPruningWaitsForNobody(t *testing.T) {

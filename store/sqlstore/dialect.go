@@ -18,6 +18,8 @@ type Dialect struct {
 	// Lock takes a lock that has no row, by its name, until the end of the transaction: shared with others who share it,
 	// or alone. It answers the database's clock once it has it. nil where RowLock is empty.
 	Lock func(ctx context.Context, db DB, name string, shared bool) (time.Time, error)
+	// TryLock is Lock of one that is free, alone; it waits for nobody, and answers whether it has it. nil where RowLock is empty.
+	TryLock func(ctx context.Context, db DB, name string) (has bool, at time.Time, err error)
 	// Sequence says that positions come from the sequence row_position, which the adapter makes. Else a position is one
 	// more than the greatest, which is right where a transaction that writes is alone.
 	Sequence bool

@@ -50,6 +50,7 @@ func (tx *Tx) Dump(id perdure.SessionID) (d store.SessionDump, err error) {
 		func() error { d.Partials, err = list(tx, scanPartial, listPartial, id); return err },
 		func() error { d.Files, err = list(tx, scanWholeFile, listContent, id); return err },
 		func() error { d.Values, err = tx.dumpValues(id); return err },
+		func() error { return tx.dumpSchedules(&d) },
 	}
 	for _, step := range steps {
 		if err := step(); err != nil {
@@ -202,6 +203,9 @@ func (tx *Tx) restoreRest(d store.SessionDump) error {
 		if err != nil {
 			return fmt.Errorf("file %s: %w", f.Path, err)
 		}
+	}
+	if err := tx.restoreSchedules(d); err != nil {
+		return err
 	}
 	return tx.restoreValues(d)
 }

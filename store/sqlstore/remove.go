@@ -12,7 +12,7 @@ import (
 const (
 	countTies = `SELECT
 		(SELECT COUNT(*) FROM call WHERE session_id = $1 AND state = 'running'),
-		(SELECT COUNT(*) FROM task WHERE session_id = $1 AND state IN ('queued', 'running', 'awaiting_input')),
+		(SELECT COUNT(*) FROM task WHERE session_id = $1 AND state IN ('queued', 'running', 'awaiting_input') AND kind <> 'monitor'),
 		(SELECT COUNT(*) FROM session WHERE parent_id = $1 AND parent_id <> '')`
 
 	removeLogs       = `DELETE FROM task_log WHERE task_id IN (SELECT id FROM task WHERE session_id = $1)`
@@ -37,7 +37,7 @@ const (
 func removals() []string {
 	return []string{
 		removeLogs, removeMessages, removeDeliveries, removeApprovals, removeTasks, removeCalls, removeSpawns, removePartials,
-		removeFiles, removeImages, removeResources, orphanLeases, removeValues, removeSecrets, removeSnapshot, removeEvents, removeSession,
+		removeFiles, removeImages, removeResources, orphanLeases, orphanPayments, removeScheduleFires, removeSchedules, removeValues, removeSecrets, removeSnapshot, removeEvents, removeSession,
 	}
 }
 

@@ -11,7 +11,7 @@ const (
 	taskColumns = `id, session_id, state, heartbeat_us, record`
 
 	countColumns = `session_id, COUNT(*), SUM(CASE WHEN origin IN ('detached', 'host') THEN 1 ELSE 0 END),
-		SUM(CASE WHEN origin = 'subagent' THEN 1 ELSE 0 END), MIN(position)`
+		SUM(CASE WHEN origin = 'subagent' THEN 1 ELSE 0 END), SUM(CASE WHEN kind = 'monitor' THEN 1 ELSE 0 END), MIN(position)`
 
 	// liveStates are the states of perdure.TaskState.Live, in the words of the partial indexes of task.
 	liveStates = `state IN ('queued', 'running', 'awaiting_input')`
@@ -106,7 +106,7 @@ func (tx *Tx) holdCount(session perdure.SessionID) error {
 
 func scanTaskCount(r row) (c store.TaskCount, err error) {
 	var position int64 // it stands in the statement for the order only
-	err = r.Scan(&c.Session, &c.N, &c.Detached, &c.Agents, &position)
+	err = r.Scan(&c.Session, &c.N, &c.Detached, &c.Agents, &c.Monitors, &position)
 	return c, err
 }
 

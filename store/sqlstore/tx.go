@@ -275,11 +275,35 @@ func (tx *Tx) lock(name string, shared bool) error {
 	if err != nil {
 		return tx.failed(err)
 	}
-	if tx.now.IsZero() { // what is decided under the lock is decided by a clock that was read under it
+	tx.noteLock(lockName{name, shared}, at)
+	return nil
+}
+
+// noteLock notes a lock that was taken at a moment of the database's clock: what is decided under the lock is decided by a
+// clock that was read under it.
+func (tx *Tx) noteLock(l lockName, at time.Time) {
+	if tx.now.IsZero() {
 		tx.now = micro(at)
 	}
-	tx.locks.names = append(tx.locks.names, lockName{name, shared})
-	return nil
+	tx.locks.names = append(tx.locks.names, l)
+}
+
+// tryLock takes a lock without a row alone, if nobody has it.
+func (tx *Tx) tryLock(name string) (bool, error) {
+	if tx.failure != nil {
+		return false, tx.failure
+	}
+	if tx.alone() || slices.Contains(tx.locks.names, lockName{name, false}) {
+		return true, nil
+	}
+	has, at, err := tx.dialect.TryLock(tx.ctx, tx.db, name)
+	if err != nil {
+		return false, tx.failed(err)
+	}
+	if has {
+		tx.noteLock(lockName{name, false}, at)
+	}
+	return has, nil
 }
 
 // oneOrNone reads the only row of a query, locked. Where there is none it takes the lock of the question, and asks again: of two

@@ -109,6 +109,15 @@ func (tx *Tx) RemoveWorker(id perdure.WorkerID) error {
 	return nil
 }
 
+// Elect takes the lock of a role, if nobody has it.
+func (tx *Tx) Elect(role string) (bool, error) {
+	has, err := tx.tryLock("role/" + role)
+	if err != nil {
+		return false, fmt.Errorf("elect who has role %s: %w", role, err)
+	}
+	return has, nil
+}
+
 // BuryWorker removes a worker that is dead. It is asked alone: no beat stands between the question and the removal.
 func (tx *Tx) BuryWorker(id perdure.WorkerID) error {
 	err := tx.lockWorker(id, false)

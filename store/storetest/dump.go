@@ -109,6 +109,8 @@ func filledDump(s *subject) store.SessionDump {
 	value := filled[store.Value]()
 	value.Session, value.Text = id, "text \x00\xff"
 	d.Values = []store.Value{value}
+	sched := s.newSchedule(id, moment(7))
+	d.Schedules, d.Fires = []perdure.Schedule{sched}, []perdure.Fire{newFire(sched, moment(1)), newFire(sched, moment(2))}
 	return d
 }
 
@@ -146,6 +148,8 @@ func dumpHasAll(s *subject) {
 		all.Values[i].Text = s.value(id, all.Values[i].Key).Text
 	}
 	s.same("values", d.Values, all.Values)
+	s.same("schedules", d.Schedules, all.Schedules)
+	s.same("fires", len(d.Fires), len(all.Fires))
 	if len(d.Deliveries) <= len(pending) {
 		s.Errorf("got %d deliveries, none of them claimed", len(d.Deliveries))
 	}

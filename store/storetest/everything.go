@@ -33,6 +33,13 @@ type everything struct {
 	NextSecret int64
 	Resources  []store.Resource
 	Leases     []perdure.Lease
+	Payments   []store.Payment
+	Payment    store.Payment
+	Spent      int64
+	Outbound   int
+	Schedules  []perdure.Schedule
+	Due        []perdure.Schedule
+	Fires      []perdure.Fire
 }
 
 // things are what touch writes of each noun: some that are there, which it changes, and new ones.
@@ -55,8 +62,11 @@ type things struct {
 	dropped, pruned       perdure.Lease // to be released; released and to be pruned
 	dirty                 perdure.Lease // being cleaned up
 	due                   string        // provider of a lease that is due
+	planned, unplanned    perdure.Schedule
+	freshPlan             perdure.Schedule
 	events, moreOfTheOld  []perdure.Event
 	kept, freshKept       shelf // of the directory
+	paying, freshPayment  store.Payment
 	picture, freshPicture store.Image
 	request, freshRequest store.Request
 	requests              []store.Request // these, one that is to be pruned and one that has an answer
@@ -94,6 +104,7 @@ func (s *subject) prepare() things {
 	w.events, w.moreOfTheOld = s.events(2), s.events(2)
 	w.entry, w.freshEntry, w.gone = s.register(s.newResource(w.session)), s.newResource(w.session), s.register(s.newResource(w.session))
 	s.prepareLeases(&w)
+	s.prepareSchedules(&w)
 	w.open, w.freshQuestion = s.ask(s.newApproval(w.session)), s.newApproval(w.session)
 	pruned := s.begun()
 	s.later(pruned.At)
@@ -101,6 +112,7 @@ func (s *subject) prepare() things {
 	w.jotted, w.fresher = s.jot(w.session, mint[perdure.MessageID](s), "old").Message, mint[perdure.MessageID](s)
 	w.requests = []store.Request{pruned, s.end(s.begun(), answer("old")), w.request, w.freshRequest}
 	w.kept, w.freshKept = s.shelve(s.newShelf()), s.newShelf()
+	w.paying, w.freshPayment = s.pay(s.newPayment(w.session), hour), s.newPayment(w.session)
 	return w
 }
 
@@ -189,13 +201,16 @@ func (w things) touch(tx store.Tx) error {
 		func() error { return tx.RetireWorker(w.freshWorker) },
 		func() error { return tx.RemoveWorker(w.freshWorker) },
 		func() error { return tx.BuryWorker(w.freshWorker) },
+		func() error { _, err := tx.Elect("role"); return err },
 		func() error { return tx.BeginRequest(w.freshRequest) },
 		func() error { return tx.EndRequest(w.request.Scope, w.request.Key, answer("new")) },
 		func() error { _, err := tx.PruneRequests(w.request.At, 9); return err },
 		func() error { return w.touchDirectory(tx) },
+		func() error { return w.touchMoney(tx) },
 		func() error { return tx.DropPartial(w.session, w.jotted) },
 		func() error { return w.touchValues(tx) },
 		func() error { return w.touchResources(tx) },
+		func() error { return w.touchSchedules(tx) },
 		func() error {
 			return tx.PutPartial(store.Partial{Session: w.session, Message: w.fresher, Text: "new"})
 		},
@@ -217,6 +232,14 @@ func (w things) touchValues(tx store.Tx) error {
 	sealed := tx.PutSecret(store.Secret{Session: w.session, Name: "new name", Version: 1, Sealed: []byte("new"), KeyID: "k2"})
 	_, removed := tx.RemoveSecret(w.session, "old gone")
 	return errors.Join(put, gone, pictured, again, sealed, removed)
+}
+
+// touchMoney writes with the methods of payments and of the rate limit.
+func (w things) touchMoney(tx store.Tx) error {
+	_, added := tx.AddPayment(w.freshPayment, hour)
+	_, settled := tx.SettlePayment(endOf(w.paying, store.PaymentPaid))
+	_, counted := tx.CountOutbound(w.paying.Org, 1000)
+	return errors.Join(added, settled, counted)
 }
 
 // touchDirectory writes with the methods of the directory.
@@ -260,6 +283,7 @@ func (w things) look(r store.Reader) (found everything, err error) {
 		func() error { found.Secrets, err = r.Secrets(store.SecretFilter{}); return err },
 		func() error { found.NextSecret, err = r.NextSecret(w.session, "old gone"); return err },
 		func() error { return w.lookBeside(r, &found) },
+		func() error { return w.lookAtSchedules(r, &found) },
 		func() error {
 			snapshot, err := r.Snapshot(w.session)
 			found.Snapshots = append(found.Snapshots, snapshot)
@@ -313,12 +337,24 @@ func (w things) look(r store.Reader) (found everything, err error) {
 	return found, nil
 }
 
-// lookBeside reads registry and leases.
+// lookBeside reads registry, leases, payments and rates.
 func (w things) lookBeside(r store.Reader, found *everything) (err error) {
 	if found.Resources, err = r.Resources(store.ResourceFilter{}); err != nil {
 		return err
 	}
-	found.Leases, err = r.Leases(w.session)
+	if found.Leases, err = r.Leases(w.session); err != nil {
+		return err
+	}
+	if found.Payments, err = r.Payments(store.PaymentFilter{}); err != nil {
+		return err
+	}
+	if found.Payment, err = r.Payment(w.paying.Hash); err != nil {
+		return err
+	}
+	if found.Spent, err = r.PaymentSum(store.PaymentScope{Org: w.paying.Org, Currency: w.paying.Currency}); err != nil {
+		return err
+	}
+	found.Outbound, err = r.OutboundCalls(w.paying.Org)
 	return err
 }
 

@@ -110,6 +110,7 @@ func everyFact() []perdure.Fact {
 	return []perdure.Fact{
 		filled[perdure.SessionCreated](), filled[perdure.SessionUpdated](), filled[perdure.SessionActivated](),
 		filled[perdure.SessionIdled](), filled[perdure.SessionStopped](), filled[perdure.MessageReceived](), filled[perdure.TurnStarted](),
+		filled[perdure.ScheduleCreated](), filled[perdure.ScheduleFired](), filled[perdure.ScheduleSkipped](), filled[perdure.SchedulePaused](), filled[perdure.ScheduleCanceled](),
 		filled[perdure.InterruptRequested](), filled[perdure.TurnCompleted](), filled[perdure.TurnFailed](),
 		filled[perdure.TurnCanceled](), filled[perdure.TurnSealed](), filled[perdure.ReasonStarted](),
 		filled[perdure.ReasonCompleted](), filled[perdure.ReasonRecovered](), filled[perdure.OutputStarted](),
@@ -121,7 +122,7 @@ func everyFact() []perdure.Fact {
 		filled[perdure.TaskDelivered](), filled[perdure.TaskPruned](), filled[perdure.DeliveryHeld](), filled[perdure.SessionAwaits](), filled[perdure.ToolDetached](),
 		filled[perdure.ToolCallRequested](), filled[perdure.CallReplanned](), filled[perdure.ApprovalRequested](),
 		filled[perdure.ApprovalResolved](), filled[perdure.TaskMessageSent](), filled[perdure.TaskMessageReceived](), filled[perdure.ContextCompacted](), filled[perdure.OutputReplaced](), filled[perdure.LoopDetected](), filled[perdure.SessionForked](),
-		filled[perdure.AuditRecorded](), filled[perdure.ResourceUpdated](), filled[perdure.LeaseExpired](), filled[perdure.LeaseCleanupFailed](), filled[perdure.FileWritten](),
+		filled[perdure.AuditRecorded](), filled[perdure.ResourceUpdated](), filled[perdure.LeaseExpired](), filled[perdure.LeaseCleanupFailed](), filled[perdure.FileWritten](), filled[perdure.RequestDenied](),
 		perdure.UnknownFact{Kind: "weather.changed", Data: []byte(`{"n":12345678901234567890,"sky":["<blue>",null]}`)},
 	}
 }

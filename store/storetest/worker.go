@@ -21,6 +21,7 @@ func workerLaws() []law {
 		{"beat_tells_what_is_canceled", beatCanceled},
 		{"remove_again_does_nothing", removeWorker},
 		{"buries_no_living_worker", buryWorker},
+		{"a_role_is_had_until_the_end", electWorker},
 		{"survives_reopening", workerSurvives},
 	}
 }
@@ -224,6 +225,25 @@ func buryWorker(s *subject) {
 	})
 	s.unknown(func(r store.Reader) error { _, err := r.Worker(dead.ID); return err })
 	s.same("row of another", s.worker(other.ID), other)
+}
+
+// electWorker has a role in one transaction after another, also after one that failed: none takes it away with it. That of two at
+// once one has it is a law of the adapters that have two at once.
+func electWorker(s *subject) {
+	failed := errors.New("on purpose")
+	for i, end := range []error{nil, failed, nil} {
+		err := s.InTx(s.ctx, func(tx store.Tx) error {
+			for _, role := range []string{"scan", "scan", "another"} {
+				if has, err := tx.Elect(role); err != nil || !has {
+					s.Errorf("transaction %d: role %s: %v, %v", i, role, has, err)
+				}
+			}
+			return end
+		})
+		if !errors.Is(err, end) {
+			s.Fatal(err)
+		}
+	}
 }
 
 func workerSurvives(s *subject) {

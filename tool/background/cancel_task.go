@@ -39,6 +39,7 @@ func newCancel() tool.Tool {
 		DisplayName: "Cancel Task",
 		Description: strings.TrimSpace(cancelText),
 		Class:       perdure.Idempotent, // the first request counts, and a second one is answered the same (RC1)
+		Inside:      true,
 		NeedsEnv:    true,
 		DryAware:    true,
 		Hints:       tool.Hints{ReadOnly: &no, Destructive: &yes, Idempotent: &yes, CapabilityID: capability},

@@ -39,7 +39,8 @@ func newCheck(c Config) tool.Tool {
 		Description: c.fill(checkText),
 		Parameters:  []byte(c.fill(string(schemaOf[checkArgs]()))),
 		Class:       perdure.Idempotent, // it reads, and a second cancel changes nothing (RC1)
-		SoftBudget:  tool.Never,         // it has a wait of its own (LN5)
+		Inside:      true,
+		SoftBudget:  tool.Never, // it has a wait of its own (LN5)
 		NeedsEnv:    true,
 		DryAware:    true,
 		Prompt:      c.fill(promptText),

@@ -42,6 +42,7 @@ func newGet() tool.Tool {
 		DisplayName: "Get Task",
 		Description: strings.TrimSpace(getText),
 		Class:       perdure.Pure,
+		Inside:      true,
 		NeedsEnv:    true,
 		Hints:       tool.Hints{ReadOnly: &yes, Idempotent: &yes, CapabilityID: capability},
 	}, getTask)

@@ -47,6 +47,7 @@ func newList() tool.Tool {
 		DisplayName: "List Tasks",
 		Description: strings.TrimSpace(listText),
 		Class:       perdure.Pure,
+		Inside:      true,
 		NeedsEnv:    true,
 		Hints:       tool.Hints{ReadOnly: &yes, Idempotent: &yes, CapabilityID: capability},
 	}, listTasks)

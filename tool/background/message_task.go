@@ -46,6 +46,8 @@ func newMessage() tool.Tool {
 		DisplayName: "Message Task",
 		Description: strings.TrimSpace(messageText),
 		Class:       perdure.Idempotent, // the same call is the same message
+		Inside:      true,
+		Trusted:     true,
 		NeedsEnv:    true,
 		DryAware:    true,
 		Hints:       tool.Hints{ReadOnly: &no, Idempotent: &yes, CapabilityID: capability},

@@ -66,6 +66,8 @@ func newSpawn() *spawn {
 		Description: strings.TrimSpace(spawnText),
 		Parameters:  schemaOf[spawnArgs](),
 		Class:       perdure.Idempotent, // the same call is the same run (BG4, TK1)
+		Inside:      true,
+		Trusted:     true,
 		SoftBudget:  tool.Never,
 		NeedsEnv:    true,
 		DryAware:    true,
@@ -95,6 +97,14 @@ func (s *spawn) Run(ctx context.Context, call tool.Call, env tool.Env) tool.Resu
 	}
 	if refusal != nil {
 		return *refusal
+	}
+	if env.DryRun && args.scheduled {
+		return tool.Success(map[string]string{
+			"message": "[dry-run] Would schedule '" + args.name + "' in the background.", "tool": args.name, "title": args.title,
+		})
+	}
+	if args.scheduled {
+		return schedule(ctx, args, env)
 	}
 	if env.DryRun { // AP13
 		return tool.Success(map[string]string{
@@ -128,6 +138,7 @@ type order struct {
 	title     string
 	signal    bool
 	scheduled bool
+	when      perdure.Schedule // with scheduled: Cron or At, and Zone
 }
 
 // arguments checks rows 2 to 7, then all that they do not name.
@@ -162,7 +173,9 @@ func (s *spawn) arguments(call tool.Call) (order, *tool.Result) {
 		internal := tool.Internal(err)
 		return o, &internal
 	}
-	o.raw, o.scheduled = parts["args"], given
+	if o.raw, o.scheduled = parts["args"], given; given {
+		o.when = moments(schedule)
+	}
 	if title, ok := fields["title"].(string); ok {
 		o.title = strings.TrimSpace(title)
 	}
@@ -207,6 +220,8 @@ func target(o *order, env tool.Env) *tool.Result {
 // ports checks rows 15 to 18. A schedule needs neither tasks nor files (BG1).
 func ports(o order, env tool.Env) *tool.Result {
 	switch {
+	case o.scheduled && env.Plans != nil:
+		return nil
 	case o.scheduled:
 		return refuse("Schedule store not available in this context. Scheduled monitors require session schedules.")
 	case env.Tasks == nil:

@@ -65,6 +65,7 @@ func newWait(c Config) tool.Tool {
 		Description: c.fill(waitText),
 		Parameters:  []byte(c.fill(string(schemaOf[waitArgs]()))),
 		Class:       perdure.Pure,
+		Inside:      true,
 		SoftBudget:  tool.Never, // it has a wait of its own (LN5)
 		NeedsEnv:    true,
 		Hints:       tool.Hints{ReadOnly: &yes, Idempotent: &yes, CapabilityID: capability},

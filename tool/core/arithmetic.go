@@ -70,6 +70,8 @@ func arithmetic(name, display, text string, calculate func(a, b float64) float64
 		DisplayName: display,
 		Description: described(text),
 		Class:       perdure.Pure,
+		Inside:      true,
+		Trusted:     true,
 		Hints:       tool.Hints{ReadOnly: yes(), Idempotent: yes()},
 	}, func(_ context.Context, in operands, _ tool.Env) (outcome, error) {
 		if name == "divide" && in.B == 0 {

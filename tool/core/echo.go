@@ -27,6 +27,8 @@ func Echo() tool.Tool {
 		DisplayName: "Echo",
 		Description: described(echoText),
 		Class:       perdure.Pure,
+		Inside:      true,
+		Trusted:     true,
 		Hints:       tool.Hints{ReadOnly: yes(), Idempotent: yes()},
 	}, func(_ context.Context, in echoIn, _ tool.Env) (echoOut, error) {
 		return echoOut{Echoed: in.Message, Length: len(in.Message)}, nil

@@ -39,6 +39,8 @@ func GetCurrentTime() tool.Tool {
 		DisplayName: "Get Current Time",
 		Description: described(getCurrentTimeText),
 		Class:       perdure.Pure,
+		Inside:      true,
+		Trusted:     true,
 		Hints:       tool.Hints{ReadOnly: yes()},
 	}, getCurrentTime)
 }

@@ -31,6 +31,8 @@ func LoadTool() tool.Tool {
 		DisplayName: "Load Tool",
 		Description: described(loadToolText),
 		Class:       perdure.Pure,
+		Inside:      true,
+		Trusted:     true,
 		Deferrable:  tool.DeferNever,
 		Hints:       tool.Hints{ReadOnly: yes(), Idempotent: yes(), CapabilityID: tool.LoadingCapability},
 	}, func(_ context.Context, in loadToolIn, env tool.Env) (loadToolOut, error) {

@@ -29,6 +29,8 @@ func ReportProgress() tool.Tool {
 		DisplayName: "Report Progress",
 		Description: described(reportProgressText),
 		Class:       perdure.Idempotent,
+		Inside:      true,
+		Trusted:     true,
 		Hints:       tool.Hints{Idempotent: yes()},
 	}, func(_ context.Context, in reportProgressIn, env tool.Env) (reportProgressOut, error) {
 		_ = env.Sink.Status(in.Message) // whatever it answers, a report makes no tool fail

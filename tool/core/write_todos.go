@@ -37,6 +37,8 @@ func WriteTodos() tool.Tool {
 		DisplayName: "Write Todos",
 		Description: described(writeTodosText),
 		Class:       perdure.Idempotent,
+		Inside:      true,
+		Trusted:     true,
 		Concurrency: "session_todos",
 		Hints:       tool.Hints{Idempotent: yes()},
 	}, writeTodos)

@@ -28,6 +28,7 @@ func DeleteFile() tool.Tool {
 		DisplayName: "Delete File",
 		Description: described(deleteFileText),
 		Class:       perdure.Idempotent,
+		Trusted:     true,
 		Concurrency: workspace,
 		Hints:       tool.Hints{Idempotent: yes(), Destructive: yes()},
 	}, deleteFile)

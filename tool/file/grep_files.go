@@ -59,6 +59,7 @@ func GrepFiles() tool.Tool {
 		DisplayName: "Grep Files",
 		Description: described(grepFilesText),
 		Class:       perdure.Pure,
+		Inside:      true,
 		Hints:       tool.Hints{ReadOnly: yes(), Idempotent: yes()},
 	}, grepFiles)
 }

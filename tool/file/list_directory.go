@@ -37,6 +37,7 @@ func ListDirectory() tool.Tool {
 		DisplayName: "List Directory",
 		Description: described(listDirectoryText),
 		Class:       perdure.Pure,
+		Inside:      true,
 		Hints:       tool.Hints{ReadOnly: yes(), Idempotent: yes()},
 	}, listDirectory)
 }

@@ -35,6 +35,7 @@ func ReadFile() tool.Tool {
 		DisplayName: "Read File",
 		Description: described(readFileText),
 		Class:       perdure.Pure,
+		Inside:      true,
 		Hints:       tool.Hints{ReadOnly: yes(), Idempotent: yes()},
 	}, readFile)
 }

@@ -22,6 +22,7 @@ func StatFile() tool.Tool {
 		DisplayName: "Stat File",
 		Description: described(statFileText),
 		Class:       perdure.Pure,
+		Inside:      true,
 		Hints:       tool.Hints{ReadOnly: yes(), Idempotent: yes()},
 	}, func(ctx context.Context, in statFileIn, env tool.Env) (tool.FileStat, error) {
 		store, err := files(env, "stat_file")

@@ -30,6 +30,7 @@ func WriteFile() tool.Tool {
 		DisplayName: "Write File",
 		Description: described(writeFileText),
 		Class:       perdure.Idempotent,
+		Trusted:     true,
 		Concurrency: workspace,
 		Hints:       tool.Hints{Idempotent: yes(), Destructive: yes()},
 	}, writeFile)

@@ -48,6 +48,7 @@ func ValueStore() tool.Tool {
 		DisplayName: "Key-Value Store",
 		Description: strings.TrimSpace(valueText),
 		Class:       perdure.Idempotent, // the same call again writes the same value
+		Inside:      true,
 		Concurrency: storageRow,
 		NeedsEnv:    true,
 		DryAware:    true,

@@ -42,6 +42,7 @@ func ListResources() tool.Tool {
 		DisplayName: "List Resources",
 		Description: strings.TrimSpace(listResourcesText),
 		Class:       perdure.Pure,
+		Inside:      true,
 		NeedsEnv:    true,
 		Hints:       tool.Hints{ReadOnly: &yes, Idempotent: &yes, CapabilityID: ResourcesCapability},
 	}, listResources)

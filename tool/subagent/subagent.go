@@ -47,6 +47,8 @@ func Tools() []tool.Tool {
 			DisplayName: "Message Parent",
 			Description: strings.TrimSpace(messageText),
 			Class:       perdure.Idempotent, // the same call is the same message
+			Inside:      true,
+			Trusted:     true,
 			NeedsEnv:    true,
 			DryAware:    true,
 			Hints:       tool.Hints{ReadOnly: &no, Idempotent: &yes, CapabilityID: tool.ParentCapability},

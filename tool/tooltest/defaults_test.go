@@ -107,7 +107,7 @@ func TestDefaultTools(t *testing.T) {
 // kept are the names of tools that run commands, read secrets, spend money, spawn agents or make schedules. They
 // come with a capability (TL30).
 func kept() []string {
-	names := []string{"secret_store", "sql", "spawn_agent", "spawn_subagent", "external_agent", "create_schedule", "schedule", "shell", "http_request", "load_tool"}
+	names := []string{"secret_store", "sql", "spawn_agent", "spawn_subagent", "external_agent", "create_schedule", "list_schedules", "cancel_schedule", "schedule", "shell", "http_request", "load_tool"}
 	for _, t := range background.Tools(background.Config{}) {
 		names = append(names, t.Spec().Name)
 	}

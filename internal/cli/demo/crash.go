@@ -142,6 +142,11 @@ func (d Crash) record(ctx context.Context) (chaos.Record, error) {
 		}
 	}
 	record.Ledger, err = chaos.ReadLedger(filepath.Join(d.Dir, "ledger.jsonl"))
+	if err != nil {
+		return record, err
+	}
+	built, err := chaos.ReadLedger(filepath.Join(d.Dir, "work", "effects.jsonl")) // commands write nowhere but in their workspace
+	record.Ledger = append(record.Ledger, built...)
 	return record, err
 }
 

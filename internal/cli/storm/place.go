@@ -34,8 +34,7 @@ const (
 type place struct {
 	Storm
 	dir      string
-	short    string            // a folder with a short name, for the socket
-	socket   string            // of the ledger
+	outside  string            // the address of the ledger
 	addr     string            // of the server
 	database string            // URL of the server's; empty: it has a data directory only
 	own      *pgserver.Cluster // where it is; nil: somebody else's, or none
@@ -62,7 +61,6 @@ func (p *place) makeToken() error {
 
 // run is the whole run, but for its words.
 func (p *place) run(ctx context.Context) (chaos.Report, error) {
-	defer os.RemoveAll(p.short)
 	var err error
 	if p.log, err = os.Create(p.path("server.log")); err != nil {
 		return chaos.Report{}, fmt.Errorf("keep the server's words: %w", err)
@@ -189,7 +187,7 @@ func (p *place) mix(ctx context.Context) (chaos.Mix, error) {
 	if err != nil {
 		return chaos.Mix{}, fmt.Errorf("ask the server for its tools: %w", err)
 	}
-	mix, err := chaos.Mixed(tools, quote(p.Program)+" chaos-part effect --ledger "+quote(p.socket), p.Tools)
+	mix, err := chaos.Mixed(tools, quote(p.Program)+" chaos-part effect --ledger "+quote(p.outside), p.Tools)
 	if err == nil {
 		err = os.WriteFile(p.path("agent.yaml"), mix.Script, 0o600)
 	}
@@ -221,7 +219,7 @@ func (p *place) environ() []string {
 	if p.database != "" {
 		env = append(env, "PERDURE_DATABASE="+p.database)
 	}
-	return append(env, chaos.LedgerVariable+"="+p.socket)
+	return append(env, chaos.LedgerVariable+"="+p.outside)
 }
 
 // ready asks the server anything.
@@ -258,7 +256,8 @@ func (p *place) openLedger(ctx context.Context) (func(), error) {
 	}
 	opened := make(chan error, 1) // one line
 	go func() {
-		_, err := bufio.NewReader(out).ReadString('\n')
+		line, err := bufio.NewReader(out).ReadString('\n')
+		p.outside = strings.TrimSpace(line)
 		opened <- err
 		_, _ = io.Copy(io.Discard, out)
 	}()

@@ -166,10 +166,6 @@ func (s Storm) prepare() (*place, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a folder: %w", err)
 	}
-	if p.short, err = os.MkdirTemp("", "pchaos"); err != nil { // a socket's path holds about a hundred bytes
-		return nil, fmt.Errorf("make a folder: %w", err)
-	}
-	p.socket = filepath.Join(p.short, "ledger")
 	if p.addr, err = s.Addr(); err != nil {
 		return nil, err
 	}

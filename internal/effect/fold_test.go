@@ -1,0 +1,120 @@
+package effect
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/store"
+)
+
+// pages is a store that notes the most events that were read at once, and how many in transactions.
+type pages struct {
+	store.Store
+	mu   sync.Mutex
+	most int // guarded by mu
+	inTx int // guarded by mu
+}
+
+type pagedReader struct {
+	store.Reader
+	by *pages
+}
+
+type pagedTx struct {
+	store.Tx
+	by *pages
+}
+
+func (p *pages) View(ctx context.Context, fn func(store.Reader) error) error {
+	return p.Store.View(ctx, func(r store.Reader) error { return fn(pagedReader{r, p}) })
+}
+
+func (p *pages) InTx(ctx context.Context, fn func(store.Tx) error) error {
+	return p.Store.InTx(ctx, func(tx store.Tx) error { return fn(pagedTx{tx, p}) })
+}
+
+func (p *pages) read(n, inTx int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.most = max(p.most, n)
+	p.inTx += inTx
+}
+
+func (r pagedReader) Events(id perdure.SessionID, after int64, limit int) ([]perdure.Event, error) {
+	found, err := r.Reader.Events(id, after, limit)
+	r.by.read(len(found), 0)
+	return found, err
+}
+
+func (tx pagedTx) Events(id perdure.SessionID, after int64, limit int) ([]perdure.Event, error) {
+	found, err := tx.Tx.Events(id, after, limit)
+	tx.by.read(len(found), len(found))
+	return found, err
+}
+
+// TestMuchByOthers has others write much between two commits of a driver, as a call does that writes many files: the driver folds
+// it page by page, and none of it within a commit. Little of it costs no view.
+func TestMuchByOthers(t *testing.T) {
+	t.Parallel()
+	e, id := bed(t, nil)
+	seen := &pages{Store: e.cfg.Store}
+	e.cfg.Store, e.work = seen, seen
+	others := func(facts ...perdure.Fact) {
+		t.Helper()
+		var events []perdure.Event
+		for _, fact := range facts {
+			events = append(events, perdure.Event{Session: id, Actor: byRuntime, Fact: fact})
+		}
+		err := seen.InTx(t.Context(), func(tx store.Tx) error {
+			stamp(events, tx.Now())
+			return tx.Append(id, events)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	files := func(n int) (facts []perdure.Fact) {
+		for range n {
+			facts = append(facts, perdure.FileWritten{Path: "/a", SizeBytes: 1})
+		}
+		return facts
+	}
+	others(perdure.MessageReceived{Message: perdure.Text("go")})
+	d, _, err := e.Take(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := d.Session()
+	seq := before.Seq
+	seen.inTx = 0
+
+	for _, c := range []struct{ written, inCommit int }{{3*foldBatch + 7, 0}, {foldBatch, foldBatch}, {2 * foldBatch, 0}} {
+		others(files(c.written)...)
+		seq += int64(c.written)
+		seen.most, seen.inTx = 0, 0
+		if _, err := e.Commit(t.Context(), d, nil); err != nil {
+			t.Fatal(err)
+		}
+		if d.Session().Seq != seq || seen.inTx != c.inCommit || seen.most > foldBatch {
+			t.Errorf("%d events: the fold is at %d, want %d; %d were read in commits, want %d; at most %d at once", c.written, d.Session().Seq, seq, seen.inTx, c.inCommit, seen.most)
+		}
+	}
+	if before.Seq != seq-int64(6*foldBatch+7) {
+		t.Errorf("a fold that was handed out went on to %d", before.Seq)
+	}
+
+	others(files(2*foldBatch + 1)...)
+	seen.most, seen.inTx = 0, 0
+	again, _, err := e.Take(t.Context(), id) // it begins with what this process knew
+	if err != nil || again.Session().Seq != seq+2*foldBatch+1 || seen.inTx > 0 || seen.most > foldBatch {
+		t.Errorf("taken anew: %v, at %d, %d read in commits, at most %d at once", err, again.Session().Seq, seen.inTx, seen.most)
+	}
+	e.Forget(id)
+	seen.most, seen.inTx = 0, 0
+	cold, _, err := e.Take(t.Context(), id)
+	if err != nil || cold.Session().Seq < seq+2*foldBatch+1 || seen.inTx > 0 || seen.most > foldBatch {
+		t.Errorf("taken cold: %v, at %d, %d read in commits, at most %d at once", err, cold.Session().Seq, seen.inTx, seen.most)
+	}
+}

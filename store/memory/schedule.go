@@ -1,0 +1,226 @@
+package memory
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/store"
+)
+
+// Schedule returns a schedule.
+func (v *view) Schedule(id perdure.ScheduleID) (perdure.Schedule, error) {
+	s, ok := v.schedules.get(string(id))
+	if !ok {
+		return perdure.Schedule{}, fmt.Errorf("schedule %s: %w", id, perdure.NotFound)
+	}
+	return stored(s)
+}
+
+// Schedules lists schedules in the order of their ids.
+func (v *view) Schedules(filter store.ScheduleFilter) (found []perdure.Schedule, err error) {
+	for key, s := range v.schedules.from(string(filter.After)) {
+		if key == string(filter.After) || filter.Session != "" && filter.Session != s.Session {
+			continue
+		}
+		if filter.Limit > 0 && len(found) == filter.Limit {
+			break
+		}
+		copied, err := stored(s)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, copied)
+	}
+	return found, nil
+}
+
+// DueSchedules lists what is due, the longest due first.
+func (v *view) DueSchedules(after, by time.Time, limit int) ([]perdure.Schedule, error) {
+	var found []perdure.Schedule
+	begin := ""
+	if !after.IsZero() {
+		begin = dueKey(micro(after), "\xff")
+	}
+	for key, id := range v.dueSchedules.from(begin) {
+		if key > dueKey(micro(by), "\xff") {
+			break
+		}
+		if limit > 0 && len(found) == limit {
+			break
+		}
+		s, err := v.Schedule(id)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, s)
+	}
+	return found, nil
+}
+
+// dueKey orders schedules by the moment when they are due. No moment is before 1970.
+func dueKey(at time.Time, id perdure.ScheduleID) string {
+	return fmt.Sprintf("%020d %s", max(at.UnixMicro(), 0), id)
+}
+
+// Fire returns what became of a nominal time.
+func (v *view) Fire(id perdure.ScheduleID, nominal time.Time) (perdure.Fire, error) {
+	f, ok := v.fires.get(fireKey(id, nominal))
+	if !ok {
+		return perdure.Fire{}, fmt.Errorf("fire of %s at %s: %w", id, nominal, perdure.NotFound)
+	}
+	return f, nil
+}
+
+// Fires lists the fires of a schedule, the latest first.
+func (v *view) Fires(id perdure.ScheduleID, limit int) (found []perdure.Fire, err error) {
+	for _, f := range v.fires.from(string(id)) {
+		if f.Schedule > id {
+			break
+		}
+		if f.Schedule == id {
+			found = append(found, f)
+		}
+	}
+	slices.SortFunc(found, func(a, b perdure.Fire) int { return cmp.Compare(b.Nominal.UnixMicro(), a.Nominal.UnixMicro()) })
+	return first(found, limit), nil
+}
+
+func fireKey(id perdure.ScheduleID, nominal time.Time) string {
+	return fmt.Sprintf("%s %d", id, micro(nominal).UnixMicro())
+}
+
+// PutSchedule adds a schedule, or replaces the one that has its id.
+func (t *tx) PutSchedule(s perdure.Schedule, caps store.ScheduleCaps) error {
+	err := store.CheckSchedule(s)
+	known, _ := t.schedules.get(string(s.ID))
+	if err == nil && s.Enabled && !known.Enabled {
+		err = caps.Check(t.enabled(s.Session, caps))
+	}
+	if err == nil {
+		s, err = stored(inMicros(s))
+	}
+	if err != nil {
+		return fmt.Errorf("put schedule %s: %w", s.ID, err)
+	}
+	t.unqueue(known)
+	t.schedules = t.schedules.put(string(s.ID), s)
+	if due := s.DueAt(); !due.IsZero() {
+		t.dueSchedules = t.dueSchedules.put(dueKey(due, s.ID), s.ID)
+	}
+	return nil
+}
+
+// inMicros cuts the moments of a schedule as a store keeps them.
+func inMicros(s perdure.Schedule) perdure.Schedule {
+	for _, at := range []*time.Time{&s.At, &s.NextAt, &s.Nominal, &s.Waiting, &s.Decided, &s.LastAt, &s.LastFire, &s.CreatedAt, &s.UpdatedAt} {
+		*at = micro(*at)
+	}
+	return s
+}
+
+// unqueue takes a schedule out of the order of what is due.
+func (t *tx) unqueue(s perdure.Schedule) {
+	if due := s.DueAt(); !due.IsZero() {
+		t.dueSchedules = t.dueSchedules.remove(dueKey(due, s.ID))
+	}
+}
+
+// enabled counts enabled schedules, where somebody asks.
+func (v *view) enabled(id perdure.SessionID, caps store.ScheduleCaps) (ofSession, ofOrg int) {
+	if caps == (store.ScheduleCaps{}) {
+		return 0, 0
+	}
+	for _, s := range v.schedules.from("") {
+		if !s.Enabled {
+			continue
+		}
+		ofOrg++
+		if s.Session == id {
+			ofSession++
+		}
+	}
+	return ofSession, ofOrg
+}
+
+// RemoveSchedule removes a schedule with its fires.
+func (t *tx) RemoveSchedule(id perdure.ScheduleID) (bool, error) {
+	s, there := t.schedules.get(string(id))
+	if !there {
+		return false, nil
+	}
+	t.unqueue(s)
+	t.schedules = t.schedules.remove(string(id))
+	t.fires = without(t.fires, func(f perdure.Fire) bool { return f.Schedule == id })
+	return true, nil
+}
+
+// AddFire records a fire.
+func (t *tx) AddFire(f perdure.Fire) error {
+	if t.fires.has(fireKey(f.Schedule, f.Nominal)) {
+		return fmt.Errorf("fire of %s at %s: %w", f.Schedule, f.Nominal, perdure.Conflict)
+	}
+	t.putFire(f)
+	return nil
+}
+
+// ChangeFire replaces a fire that was recorded.
+func (t *tx) ChangeFire(f perdure.Fire) error {
+	if !t.fires.has(fireKey(f.Schedule, f.Nominal)) {
+		return fmt.Errorf("fire of %s at %s: %w", f.Schedule, f.Nominal, perdure.NotFound)
+	}
+	t.putFire(f)
+	return nil
+}
+
+func (t *tx) putFire(f perdure.Fire) {
+	f.Nominal, f.Actual = micro(f.Nominal), micro(f.Actual)
+	t.fires = t.fires.put(fireKey(f.Schedule, f.Nominal), f)
+}
+
+// removeSchedules removes the schedules of a session.
+func (t *tx) removeSchedules(id perdure.SessionID) {
+	for _, s := range t.schedules.from("") { // walks the tree of before
+		if s.Session == id {
+			t.unqueue(s)
+			t.schedules = t.schedules.remove(string(s.ID))
+		}
+	}
+	t.fires = without(t.fires, func(f perdure.Fire) bool { return f.Session == id })
+}
+
+// dumpSchedules returns the schedules of a session with their fires, by schedule and nominal time.
+func (v *view) dumpSchedules(d *store.SessionDump) (err error) {
+	if d.Schedules, err = v.Schedules(store.ScheduleFilter{Session: d.Session.ID}); err != nil {
+		return err
+	}
+	for _, s := range d.Schedules {
+		fires, err := v.Fires(s.ID, 0)
+		if err != nil {
+			return err
+		}
+		slices.Reverse(fires)
+		d.Fires = append(d.Fires, fires...)
+	}
+	return nil
+}
+
+// restoreSchedules writes them as they were dumped.
+func (t *tx) restoreSchedules(d store.SessionDump) error {
+	for _, s := range d.Schedules {
+		if t.schedules.has(string(s.ID)) {
+			return fmt.Errorf("%w: schedule %s exists", perdure.Conflict, s.ID)
+		}
+		if err := t.PutSchedule(s, store.ScheduleCaps{}); err != nil {
+			return err
+		}
+	}
+	for _, f := range d.Fires {
+		if err := t.AddFire(f); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,48 @@
+package sqlstore
+
+import (
+	"fmt"
+
+	"github.com/perdure/perdure/store"
+)
+
+// The statements of the rate limit. Whoever counts has the lock of the organisation, so that nobody counts beside.
+const (
+	sumOutbound   = `SELECT CAST(COALESCE(SUM(calls), 0) AS BIGINT) FROM outbound WHERE org = $1 AND bucket BETWEEN $2 AND $3`
+	countOutbound = `INSERT INTO outbound (org, bucket, calls) VALUES ($1, $2, 1)
+		ON CONFLICT (org, bucket) DO UPDATE SET calls = outbound.calls + 1`
+	pruneOutbound = `DELETE FROM outbound WHERE org = $1 AND (bucket < $2 OR bucket > $3)`
+)
+
+// OutboundCalls counts the calls in the window up to now.
+func (tx *Tx) OutboundCalls(org string) (int, error) {
+	err := tx.lock(fmt.Sprintf("outbound/%q", org), false)
+	var n int64
+	if err == nil {
+		first, last := store.RateSpan(tx.Now())
+		n, err = one(tx, number, sumOutbound, bytesOf(org), first, last)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("outbound calls of %q: %w", org, err)
+	}
+	return int(n), nil
+}
+
+// CountOutbound counts one call more, if there may be one.
+func (tx *Tx) CountOutbound(org string, limit int) (bool, error) {
+	if err := store.CheckRate(org, limit); err != nil {
+		return false, fmt.Errorf("count an outbound call: %w", err)
+	}
+	n, err := tx.OutboundCalls(org)
+	if err != nil || n >= limit {
+		return false, err
+	}
+	first, last := store.RateSpan(tx.Now())
+	if _, err = tx.exec(countOutbound, bytesOf(org), last); err == nil {
+		_, err = tx.exec(pruneOutbound, bytesOf(org), first, last)
+	}
+	if err != nil {
+		return false, fmt.Errorf("count an outbound call of %q: %w", org, err)
+	}
+	return true, nil
+}

@@ -1,0 +1,247 @@
+package sqlstore
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/store"
+)
+
+// The statements of schedules. Their session's row is held before they are written.
+const (
+	selectSchedule  = `SELECT record FROM schedule WHERE id = $1`
+	sessionOfPlan   = `SELECT session_id FROM schedule WHERE id = $1`
+	listSchedules   = `SELECT record FROM schedule WHERE id > $1 ORDER BY id LIMIT $2`
+	listOwnSchedule = `SELECT record FROM schedule WHERE session_id = $3 AND id > $1 ORDER BY id LIMIT $2`
+	listDueSchedule = `SELECT record FROM schedule WHERE due_us <> 0 AND due_us > $1 AND due_us <= $2 ORDER BY due_us, id LIMIT $3`
+	countEnabled    = `SELECT COALESCE(SUM(CASE WHEN session_id = $1 THEN 1 ELSE 0 END), 0), COUNT(*) FROM schedule WHERE enabled`
+	putSchedule     = `INSERT INTO schedule (id, session_id, enabled, due_us, record) VALUES ($1, $2, $3, $4, $5)
+		ON CONFLICT (id) DO UPDATE SET enabled = excluded.enabled, due_us = excluded.due_us, record = excluded.record`
+	removeSchedule = `DELETE FROM schedule WHERE id = $1`
+
+	selectFire  = `SELECT record FROM schedule_fire WHERE schedule_id = $1 AND nominal_us = $2`
+	listFires   = `SELECT record FROM schedule_fire WHERE schedule_id = $1 ORDER BY nominal_us DESC LIMIT $2`
+	insertFire  = `INSERT INTO schedule_fire (schedule_id, nominal_us, session_id, record) VALUES ($1, $2, $3, $4) ON CONFLICT (schedule_id, nominal_us) DO NOTHING`
+	updateFire  = `UPDATE schedule_fire SET record = $3 WHERE schedule_id = $1 AND nominal_us = $2`
+	removeFires = `DELETE FROM schedule_fire WHERE schedule_id = $1`
+
+	removeSchedules     = `DELETE FROM schedule WHERE session_id = $1`
+	removeScheduleFires = `DELETE FROM schedule_fire WHERE session_id = $1`
+)
+
+// Schedule returns a schedule. Its session and its row are locked: who reads it in a transaction is about to change it.
+func (tx *Tx) Schedule(id perdure.ScheduleID) (perdure.Schedule, error) {
+	var s perdure.Schedule
+	err := tx.holdSchedule(id)
+	if err == nil {
+		s, err = one(tx, scanRecord[perdure.Schedule], tx.locked(selectSchedule), id)
+	}
+	if err != nil {
+		return perdure.Schedule{}, fmt.Errorf("schedule %s: %w", id, err)
+	}
+	return s, nil
+}
+
+// holdSchedule locks the session of a schedule, which is locked before it.
+func (tx *Tx) holdSchedule(id perdure.ScheduleID) error {
+	if tx.alone() {
+		return nil
+	}
+	session, err := one(tx, name[perdure.SessionID], sessionOfPlan, id)
+	if err != nil {
+		return err
+	}
+	return tx.hold(session)
+}
+
+// Schedules lists schedules in the order of their ids.
+func (tx *Tx) Schedules(filter store.ScheduleFilter) ([]perdure.Schedule, error) {
+	query, args := listSchedules, []any{filter.After, orAll(filter.Limit)}
+	err := tx.hold(filter.Session)
+	if filter.Session != "" {
+		query, args = listOwnSchedule, append(args, filter.Session)
+	}
+	var found []perdure.Schedule
+	if err == nil {
+		found, err = list(tx, scanRecord[perdure.Schedule], tx.locked(query), args...)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list schedules: %w", err)
+	}
+	return found, nil
+}
+
+// DueSchedules lists what is due, the longest due first.
+func (tx *Tx) DueSchedules(after, by time.Time, limit int) ([]perdure.Schedule, error) {
+	found, err := list(tx, scanRecord[perdure.Schedule], tx.locked(listDueSchedule), micros(after), micros(by), orAll(limit))
+	if err != nil {
+		return nil, fmt.Errorf("list due schedules: %w", err)
+	}
+	return found, nil
+}
+
+// Fire returns what became of a nominal time.
+func (tx *Tx) Fire(id perdure.ScheduleID, nominal time.Time) (perdure.Fire, error) {
+	f, err := oneOrNone(tx, scanRecord[perdure.Fire], selectFire, id, micros(nominal))
+	if err != nil {
+		return perdure.Fire{}, fmt.Errorf("fire of %s at %s: %w", id, nominal, err)
+	}
+	return f, nil
+}
+
+// Fires lists the fires of a schedule, the latest first.
+func (tx *Tx) Fires(id perdure.ScheduleID, limit int) ([]perdure.Fire, error) {
+	found, err := list(tx, scanRecord[perdure.Fire], tx.locked(listFires), id, orAll(limit))
+	if err != nil {
+		return nil, fmt.Errorf("list the fires of %s: %w", id, err)
+	}
+	return found, nil
+}
+
+// PutSchedule adds a schedule, or replaces the one that has its id.
+func (tx *Tx) PutSchedule(s perdure.Schedule, caps store.ScheduleCaps) error {
+	err := store.CheckSchedule(s)
+	if err == nil {
+		err = tx.hold(s.Session)
+	}
+	if err == nil && s.Enabled && caps != (store.ScheduleCaps{}) {
+		err = tx.checkCaps(s, caps)
+	}
+	var record []byte
+	if err == nil {
+		record, err = encode(inMicros(s))
+	}
+	if err == nil {
+		_, err = tx.exec(putSchedule, s.ID, s.Session, s.Enabled, micros(s.DueAt()), record)
+	}
+	if err != nil {
+		return fmt.Errorf("put schedule %s: %w", s.ID, err)
+	}
+	return nil
+}
+
+// checkCaps counts the schedules beside one that becomes enabled. Of all that count, one comes after the other.
+func (tx *Tx) checkCaps(s perdure.Schedule, caps store.ScheduleCaps) error {
+	known, err := one(tx, scanRecord[perdure.Schedule], tx.locked(selectSchedule), s.ID)
+	if err == nil && known.Enabled {
+		return nil
+	}
+	if err != nil && !missing(err) {
+		return err
+	}
+	if err := tx.lock("schedules", false); err != nil {
+		return err
+	}
+	counts, err := one(tx, scanCounts, countEnabled, s.Session)
+	if err != nil {
+		return err
+	}
+	return caps.Check(counts[0], counts[1])
+}
+
+func scanCounts(r row) (n [2]int, err error) {
+	err = r.Scan(&n[0], &n[1])
+	return n, err
+}
+
+// inMicros cuts the moments of a schedule as a store keeps them.
+func inMicros(s perdure.Schedule) perdure.Schedule {
+	for _, at := range []*time.Time{&s.At, &s.NextAt, &s.Nominal, &s.Waiting, &s.Decided, &s.LastAt, &s.LastFire, &s.CreatedAt, &s.UpdatedAt} {
+		*at = micro(*at)
+	}
+	return s
+}
+
+// RemoveSchedule removes a schedule with its fires.
+func (tx *Tx) RemoveSchedule(id perdure.ScheduleID) (bool, error) {
+	_, err := tx.exec(removeFires, id)
+	var n int64
+	if err == nil {
+		n, err = tx.exec(removeSchedule, id)
+	}
+	if err != nil {
+		return false, fmt.Errorf("remove schedule %s: %w", id, err)
+	}
+	return n > 0, nil
+}
+
+// AddFire records a fire.
+func (tx *Tx) AddFire(f perdure.Fire) error {
+	f.Nominal, f.Actual = micro(f.Nominal), micro(f.Actual)
+	record, err := encode(f)
+	var n int64
+	if err == nil {
+		n, err = tx.exec(insertFire, f.Schedule, micros(f.Nominal), f.Session, record)
+	}
+	if err := restored(n, err, "the fire"); err != nil {
+		return fmt.Errorf("fire of %s at %s: %w", f.Schedule, f.Nominal, err)
+	}
+	return nil
+}
+
+// ChangeFire replaces a fire that was recorded.
+func (tx *Tx) ChangeFire(f perdure.Fire) error {
+	f.Nominal, f.Actual = micro(f.Nominal), micro(f.Actual)
+	record, err := encode(f)
+	var n int64
+	if err == nil {
+		n, err = tx.exec(updateFire, f.Schedule, micros(f.Nominal), record)
+	}
+	if err == nil && n == 0 {
+		err = perdure.NotFound
+	}
+	if err != nil {
+		return fmt.Errorf("fire of %s at %s: %w", f.Schedule, f.Nominal, err)
+	}
+	return nil
+}
+
+// dumpSchedules adds the schedules of a session with their fires, by schedule and nominal time.
+func (tx *Tx) dumpSchedules(d *store.SessionDump) (err error) {
+	if d.Schedules, err = tx.Schedules(store.ScheduleFilter{Session: d.Session.ID}); err != nil {
+		return err
+	}
+	for _, s := range d.Schedules {
+		fires, err := tx.Fires(s.ID, 0)
+		if err != nil {
+			return err
+		}
+		slices.Reverse(fires)
+		d.Fires = append(d.Fires, fires...)
+	}
+	return nil
+}
+
+// restoreSchedules writes them as they were dumped.
+func (tx *Tx) restoreSchedules(d store.SessionDump) error {
+	for _, s := range d.Schedules {
+		_, err := tx.Schedule(s.ID)
+		if err == nil {
+			err = restored(0, nil, "schedule "+string(s.ID))
+		}
+		if missing(err) {
+			err = tx.PutSchedule(s, store.ScheduleCaps{})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, f := range d.Fires {
+		if err := tx.AddFire(f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// scanRecord reads a row of one record of ours.
+func scanRecord[T any](r row) (T, error) {
+	var record T
+	body, err := content(r)
+	if err == nil {
+		err = decode(body, &record)
+	}
+	return record, err
+}

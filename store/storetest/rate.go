@@ -1,0 +1,110 @@
+package storetest
+
+import (
+	"strings"
+	"sync/atomic"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/store"
+)
+
+func rateLaws() []law {
+	return []law{
+		{"counts_up_to_its_limit", rateLimit},
+		{"keeps_organisations_apart", ratesApart},
+		{"keeps_its_limit_under_a_crowd", rateCrowd},
+		{"refuses_what_is_no_limit", rateThatIsNone},
+		{"goes_with_its_transaction", rateAndFail},
+		{"survives_reopening", rateSurvives},
+	}
+}
+
+// goOut asks for a call, and says whether it may go.
+func (s *subject) goOut(org string, limit int) (may bool) {
+	s.Helper()
+	s.write(func(tx store.Tx) (err error) {
+		may, err = tx.CountOutbound(org, limit)
+		return err
+	})
+	return may
+}
+
+// wentOut counts the calls of an organisation.
+func (s *subject) wentOut(org string) (n int) {
+	s.Helper()
+	s.read(func(r store.Reader) (err error) {
+		n, err = r.OutboundCalls(org)
+		return err
+	})
+	return n
+}
+
+func rateLimit(s *subject) {
+	s.same("before", s.wentOut("org"), 0)
+	for range 3 {
+		s.same("within the limit", s.goOut("org", 3), true)
+	}
+
+	s.same("one more", s.goOut("org", 3), false)
+
+	s.same("counted", s.wentOut("org"), 3)
+	s.same("with another limit", s.goOut("org", 4), true)
+}
+
+func ratesApart(s *subject) {
+	for _, org := range []string{"", "org", "ORG", "org\x00", "\xff", "o'rg"} {
+		s.same(org, s.goOut(org, 1), true)
+		s.same(org+" again", s.goOut(org, 1), false)
+		s.same(org+" counted", s.wentOut(org), 1)
+	}
+}
+
+func rateCrowd(s *subject) {
+	var went atomic.Int32
+	s.together(crowd, func(int) error {
+		may := false
+		err := s.InTx(s.ctx, func(tx store.Tx) (err error) {
+			may, err = tx.CountOutbound("org", 7)
+			return err
+		})
+		if may {
+			went.Add(1)
+		}
+		return err
+	})
+
+	s.same("went out", went.Load(), int32(7))
+	s.same("counted", s.wentOut("org"), 7)
+}
+
+func rateThatIsNone(s *subject) {
+	s.refused(perdure.Invalid, func(tx store.Tx) error { _, err := tx.CountOutbound("org", 0); return err })
+	s.refused(perdure.Invalid, func(tx store.Tx) error {
+		_, err := tx.CountOutbound(strings.Repeat("o", store.MaxPaymentBytes+1), 1)
+		return err
+	})
+}
+
+func rateAndFail(s *subject) {
+	s.refused(perdure.Lost, func(tx store.Tx) error {
+		if _, err := tx.CountOutbound("org", 9); err != nil {
+			return err
+		}
+		n, err := tx.OutboundCalls("org")
+		s.same("within", n, 1)
+		if err != nil {
+			return err
+		}
+		return perdure.Lost
+	})
+
+	s.same("counted", s.wentOut("org"), 0)
+}
+
+func rateSurvives(s *subject) {
+	s.goOut("org", 9)
+
+	s.reopen()
+
+	s.same("counted", s.wentOut("org"), 1)
+}

@@ -1,0 +1,176 @@
+// Package schedule is the set of tools by which a model plans ahead: create_schedule, list_schedules and cancel_schedule.
+//
+// It may import the root and tool. The one thing to know: a schedule belongs to the session and outlives the turn, the process and
+// the model that made it, so hosts offer these tools and give them to nobody by default (TL30).
+package schedule
+
+import (
+	"context"
+	_ "embed" // the texts that the model reads
+	"encoding/json"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/tool"
+)
+
+// Capability is what brings these tools into a session.
+const Capability = "session_schedule"
+
+const (
+	createName = "create_schedule"
+	listName   = "list_schedules"
+	cancelName = "cancel_schedule"
+)
+
+var (
+	//go:embed create_schedule.md
+	createText string
+	//go:embed list_schedules.md
+	listText string
+	//go:embed cancel_schedule.md
+	cancelText string
+)
+
+// Tools returns the set, in the order in which the model is shown it.
+func Tools() []tool.Tool {
+	no, yes := false, true
+	return []tool.Tool{
+		tool.New(tool.Spec{
+			Name: createName, DisplayName: "Create Schedule", Description: strings.TrimSpace(createText),
+			Class:    perdure.Idempotent, // the same call is the same schedule
+			Trusted:  true,
+			NeedsEnv: true, DryAware: true,
+			Hints: tool.Hints{ReadOnly: &no, Idempotent: &yes, CapabilityID: Capability},
+		}, create),
+		tool.New(tool.Spec{
+			Name: listName, DisplayName: "List Schedules", Description: strings.TrimSpace(listText), Class: perdure.Pure, NeedsEnv: true, Inside: true,
+			Hints: tool.Hints{ReadOnly: &yes, Idempotent: &yes, CapabilityID: Capability},
+		}, list),
+		tool.New(tool.Spec{
+			Name: cancelName, DisplayName: "Cancel Schedule", Description: strings.TrimSpace(cancelText),
+			Class:    perdure.Idempotent, // the first request counts
+			Inside:   true,
+			Trusted:  true,
+			NeedsEnv: true, DryAware: true,
+			Hints: tool.Hints{ReadOnly: &no, Destructive: &yes, Idempotent: &yes, CapabilityID: Capability},
+		}, cancel),
+	}
+}
+
+// createArgs are the arguments of create_schedule.
+type createArgs struct {
+	Title   string          `json:"title" minLength:"1" maxLength:"200" jsonschema:"Short label, for people"`
+	Cron    string          `json:"cron_expression,omitempty" jsonschema:"Five-field cron expression for recurring times, for instance 30 7 * * 1-5"`
+	At      string          `json:"scheduled_at,omitempty" jsonschema:"RFC 3339 time for a single one, for instance 2026-04-16T15:30:00Z"`
+	Zone    string          `json:"timezone,omitempty" jsonschema:"IANA time zone of the cron expression, for instance Europe/Berlin. Default: UTC"`
+	Message string          `json:"message,omitempty" maxLength:"16384" jsonschema:"What you are told then"`
+	Tool    string          `json:"tool,omitempty" jsonschema:"Name of the tool to run then in the background"`
+	Args    json.RawMessage `json:"args,omitempty" jsonschema:"Arguments for that tool, an object"`
+	Signal  *bool           `json:"signal_on_completion,omitempty" jsonschema:"Of a tool: whether you are told when a run has ended. Default: true"`
+	Deliver string          `json:"deliver,omitempty" enum:"all,changes" jsonschema:"Of a tool: changes keeps a result quiet that is the same as the one before. Default: all"`
+	Missed  string          `json:"missed,omitempty" enum:"one,skip,all" jsonschema:"What becomes of times that passed while nothing ran: one fire for all of them, none, or each. Default: one"`
+	Overlap string          `json:"overlap,omitempty" enum:"skip,allow,queue,replace" jsonschema:"What becomes of a time that comes while the one before is still at work. Default: skip"`
+}
+
+// shown is a schedule in the answers.
+type shown struct {
+	Title   string `json:"title"`
+	Message string `json:"message,omitempty"`
+	Tool    string `json:"tool,omitempty"`
+	tool.ShownSchedule
+	Paused string `json:"paused_why,omitempty"`
+}
+
+func show(s perdure.Schedule) shown {
+	return shown{Title: s.Title, Message: s.Action.Message, Tool: s.Action.Tool, ShownSchedule: tool.ShowSchedule(s), Paused: s.Paused}
+}
+
+// made is the answer of create_schedule.
+type made struct {
+	Created bool `json:"created"`
+	shown
+}
+
+func create(ctx context.Context, in createArgs, env tool.Env) (tool.Result, error) {
+	if env.Plans == nil {
+		return missing(createName), nil
+	}
+	s := perdure.Schedule{
+		Title: strings.TrimSpace(in.Title), Cron: strings.TrimSpace(in.Cron), Zone: strings.TrimSpace(in.Zone),
+		Missed: perdure.MissedPolicy(in.Missed), Overlap: perdure.OverlapPolicy(in.Overlap),
+		Action: perdure.ScheduleAction{Message: strings.TrimSpace(in.Message), Tool: strings.TrimSpace(in.Tool), Deliver: perdure.DeliverPolicy(in.Deliver)},
+	}
+	if in.At = strings.TrimSpace(in.At); in.At != "" && s.At.UnmarshalText([]byte(in.At)) != nil {
+		return tool.Error("scheduled_at must be RFC3339"), nil
+	}
+	if s.Action.Tool != "" {
+		s.Action.Signal = in.Signal == nil || *in.Signal
+		if s.Action.Args = in.Args; len(in.Args) == 0 {
+			s.Action.Args = json.RawMessage("{}")
+		}
+		if s.Action.Args[0] != '{' {
+			return tool.Error("args must be an object"), nil
+		}
+	} else if in.Signal != nil || len(in.Args) > 0 {
+		return tool.Error("args and signal_on_completion are of a tool: name it, or leave them out"), nil
+	}
+	if env.DryRun { // AP13
+		return tool.Success("[dry-run] Would make the schedule '" + s.Title + "'."), nil
+	}
+	done, err := env.Plans.CreateSchedule(ctx, tool.ScheduleOrder{Schedule: s})
+	if refused, ok := tool.RefusedSchedule(err); ok {
+		return refused, nil
+	}
+	return tool.Success(made{Created: true, shown: show(done)}), err
+}
+
+// listed is the answer of list_schedules.
+type listed struct {
+	Now       time.Time `json:"now"`
+	Schedules []shown   `json:"schedules"`
+}
+
+func list(ctx context.Context, _ struct{}, env tool.Env) (tool.Result, error) {
+	if env.Plans == nil {
+		return missing(listName), nil
+	}
+	all, err := env.Plans.Schedules(ctx)
+	answer := listed{Now: env.Clock().UTC().Truncate(time.Second), Schedules: []shown{}}
+	for _, s := range all {
+		answer.Schedules = append(answer.Schedules, show(s))
+	}
+	return tool.Success(answer), err
+}
+
+// cancelArgs are the arguments of cancel_schedule.
+type cancelArgs struct {
+	ID     string `json:"schedule_id" minLength:"1" jsonschema:"The schedule_id"`
+	Reason string `json:"reason,omitempty" maxLength:"512" jsonschema:"Why it should end, for the record"`
+}
+
+// canceled is the answer of cancel_schedule.
+type canceled struct {
+	Canceled bool `json:"canceled"`
+	shown
+}
+
+func cancel(ctx context.Context, in cancelArgs, env tool.Env) (tool.Result, error) {
+	if env.Plans == nil {
+		return missing(cancelName), nil
+	}
+	if env.DryRun {
+		return tool.Success("[dry-run] Would cancel the schedule '" + in.ID + "'."), nil
+	}
+	ended, err := env.Plans.CancelSchedule(ctx, perdure.ScheduleID(in.ID), in.Reason)
+	if errors.Is(err, perdure.NotFound) { // a foreign one reads as an unknown one (SC22)
+		return tool.Error("Schedule not found: " + in.ID), nil
+	}
+	return tool.Success(canceled{Canceled: true, shown: show(ended)}), err
+}
+
+func missing(name string) tool.Result {
+	return tool.Missing("Schedule store", name+" requires session schedules.")
+}
