@@ -52,6 +52,20 @@ func (s *scene) hostEnded(id perdure.CallID) engine.HostCall {
 	return s.found(id)
 }
 
+// allEnded waits for the end of every task of the session.
+func (s *scene) allEnded() {
+	s.t.Helper()
+	tasks, err := s.eng.Tasks(s.ctx, s.id)
+	for _, task := range tasks {
+		if err == nil {
+			_, err = s.eng.WaitTask(s.ctx, task.ID)
+		}
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
 func (s *scene) found(id perdure.CallID) engine.HostCall {
 	s.t.Helper()
 	found, err := s.eng.FindCall(s.ctx, perdure.CallKey{Session: s.id, Call: id})
@@ -187,6 +201,7 @@ func hostCallJoins(t *testing.T, open Harness) { // M4
 	if one, two := s.host(pure), s.host(pure); one.ID == two.ID {
 		t.Error("a pure call joined")
 	}
+	s.allEnded()
 }
 
 func hostCallRefused(t *testing.T, open Harness) { // TL22, AP1
@@ -217,7 +232,7 @@ func hostCallPlaces(t *testing.T, open Harness) { // BG16
 		}
 	}
 	s.Release("hold")
-	s.rest()
+	s.allEnded()
 }
 
 func hostCallWaits(t *testing.T, open Harness) { // AP2, RC1
