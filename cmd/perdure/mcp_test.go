@@ -233,9 +233,17 @@ func TestMCPProxy(t *testing.T) {
 	if done := p.end(id); done["status"] != "completed" {
 		t.Errorf("got %v", done)
 	}
+
+	// The server itself dies in the middle of a call: nobody knows what became of it, and the next call has another server.
+	id = p.begin("work.slowly", `{"name":"c"}`)
+	awaitNote(t, world, "began c")
+	shellOut(t, "pkill", "-9", "-f", "^mcpfixture "+world)
+	if lost := p.end(id); lost["status"] != "completed" || !strings.Contains(fmt.Sprint(lost["result"]), "outcome:unknown") {
+		t.Errorf("got %v", lost)
+	}
 	p.leave()
 	noted, err := os.ReadFile(filepath.Join(world, "noted"))
-	if err != nil || string(noted) != "began a\ndid a\nbegan b\ndid b\n" {
+	if err != nil || string(noted) != "began a\ndid a\nbegan b\ndid b\nbegan c\n" {
 		t.Errorf("the world saw %q, %v: each once", noted, err)
 	}
 	if left, _ := exec.Command("pgrep", "-f", "mcpfixture "+world).Output(); len(left) > 0 {
