@@ -33,7 +33,9 @@ func (s *Session) apply(e Event) error {
 	case SessionActivated:
 		s.Status = SessionActive
 	case SessionIdled:
-		s.Status = SessionIdle
+		s.Status = s.resting()
+	case BudgetWarning, BudgetPaused, BudgetExhausted, BudgetResumed:
+		s.applyBudget(f)
 	case SessionStopped:
 		s.stop(f)
 	case MessageReceived:
@@ -165,6 +167,9 @@ func (s *Session) applyTurn(e Event) error {
 		s.completeAct()
 	case TurnCompleted, TurnFailed, TurnCanceled, TurnSealed:
 		s.Turn = nil
+		if sealed, ok := f.(TurnSealed); ok {
+			s.sealed(sealed)
+		}
 		if s.Lineage != nil { // its parent asks
 			end := t.endOf(f)
 			s.LastTurn = &end
@@ -206,6 +211,7 @@ func (s *Session) startTurn(f TurnStarted, e Event) error {
 		return fmt.Errorf("%w: turn %s still runs", Conflict, s.Turn.ID)
 	}
 	s.Turn = &Turn{ID: f.TurnID, Cause: f.Cause, Input: f.MessageID, Model: f.Model, Phase: PhaseReady, StartedAt: e.At}
+	s.Cut = false
 	if f.Cause == CauseDelivery {
 		s.Continuations++
 	}

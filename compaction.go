@@ -71,6 +71,9 @@ func masked(m Message) Message {
 	return m
 }
 
+// EstimateTokens is how many tokens messages are reckoned with, where no provider has counted them.
+func EstimateTokens(messages []Message) int { return tokens(messages) }
+
 // tokens estimates what messages cost.
 func tokens(messages []Message) int {
 	n := 0

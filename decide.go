@@ -85,6 +85,9 @@ func (s *Session) Decide(m Moment) []Command {
 		why := fmt.Sprintf("taken up %d times without a new event", m.TakeUps)
 		return s.record([]Event{s.event(m, InterruptRequested{By: "runtime", Reason: why, Seal: "no_progress"})})
 	}
+	if s.halted() {
+		return s.decideHalted(m)
+	}
 	switch t.Phase {
 	case PhaseReady:
 		return s.decideReady(m)
@@ -103,11 +106,15 @@ func (s *Session) decideIdle(m Moment) []Command {
 	switch {
 	case s.Stopped != nil:
 		return []Command{Rest{}}
+	case s.Halt != nil:
+		return s.decidePaused(m)
 	case len(s.Queue) > 0:
 		start.Cause, start.MessageID = CauseMessage, s.Queue[0].ID
 		start.Model = orString(s.Queue[0].Model, start.Model)
 	case s.wakes():
 		start.Cause = CauseDelivery
+	case s.Cut:
+		start.Cause = CauseResume
 	case s.wantsTurn() && !s.Held:
 		return s.record([]Event{s.event(m, DeliveryHeld{Why: "continuations"})})
 	default:
@@ -315,6 +322,8 @@ func (s *Session) refusals(m Moment) []Event {
 			events = append(events, s.answer(m, c, Refused(c.ID, ErrorRejected, TextTooMany)))
 		case c.Refusal != nil:
 			events = append(events, s.answer(m, c, *c.Refusal))
+		case s.Halt != nil:
+			events = append(events, s.answer(m, c, Unpaid(c.ID, s.Halt.Why)))
 		}
 	}
 	return events

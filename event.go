@@ -254,6 +254,8 @@ func decodeLater(t EventType, data json.RawMessage) (Fact, error) {
 		return decodeAs[AuditRecorded](data)
 	case "resource.updated":
 		return decodeAs[ResourceUpdated](data)
+	case "budget.warning", "budget.paused", "budget.exhausted", "budget.resumed":
+		return decodeBudget(t, data)
 	case "lease.expired":
 		return decodeAs[LeaseExpired](data)
 	case "lease.cleanup_failed":

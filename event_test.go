@@ -36,6 +36,7 @@ func facts() []perdure.Fact {
 		perdure.ApprovalRequested{}, perdure.ApprovalResolved{}, perdure.TaskMessageSent{}, perdure.TaskMessageReceived{},
 		perdure.ContextCompacted{}, perdure.OutputReplaced{}, perdure.LoopDetected{}, perdure.SessionForked{},
 		perdure.AuditRecorded{}, perdure.ResourceUpdated{}, perdure.LeaseExpired{}, perdure.LeaseCleanupFailed{}, perdure.FileWritten{}, perdure.RequestDenied{},
+		perdure.BudgetWarning{}, perdure.BudgetPaused{}, perdure.BudgetExhausted{}, perdure.BudgetResumed{},
 	}
 }
 

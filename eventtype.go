@@ -173,3 +173,15 @@ func (RequestDenied) EventType() EventType { return "egress.denied" }
 
 // EventType is audit.recorded.
 func (AuditRecorded) EventType() EventType { return "audit.recorded" }
+
+// EventType is budget.warning.
+func (BudgetWarning) EventType() EventType { return "budget.warning" }
+
+// EventType is budget.paused.
+func (BudgetPaused) EventType() EventType { return "budget.paused" }
+
+// EventType is budget.exhausted.
+func (BudgetExhausted) EventType() EventType { return "budget.exhausted" }
+
+// EventType is budget.resumed.
+func (BudgetResumed) EventType() EventType { return "budget.resumed" }

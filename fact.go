@@ -66,6 +66,7 @@ type TurnCause string
 const (
 	CauseMessage  TurnCause = "message"
 	CauseDelivery TurnCause = "delivery"
+	CauseResume   TurnCause = "resume" // a turn that a budget cut short goes on
 )
 
 // TurnStarted opens a turn.
@@ -444,7 +445,7 @@ type TaskPruned struct {
 
 // DeliveryHeld says why a delivery does not start a turn (DL8).
 type DeliveryHeld struct {
-	Why string `json:"why"` // continuations
+	Why string `json:"why"` // continuations, budget, paused
 }
 
 // ResourceUpdated says that an entry of the registry of resources was written, or removed (RS1).

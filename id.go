@@ -31,6 +31,7 @@ type (
 	HarnessID     string // harness_…, v7: a configuration that others build upon
 	ModelID       string // model_…, v7: a model of a provider
 	ProviderID    string // provider_…, v7
+	BudgetID      string // bdgt_…, v7: a cap on what may be spent
 )
 
 // CallID names one tool invocation within its session. It comes from the model and is kept as it is (N7).
@@ -90,6 +91,9 @@ func (ModelID) Prefix() string { return "model" }
 
 // Prefix returns "provider".
 func (ProviderID) Prefix() string { return "provider" }
+
+// Prefix returns "bdgt".
+func (BudgetID) Prefix() string { return "bdgt" }
 
 // Prefix returns "task".
 func (TaskID) Prefix() string { return "task" }

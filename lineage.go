@@ -11,9 +11,10 @@ import (
 type Lineage struct {
 	Parent SessionID `json:"parent_session_id"`
 	Root   SessionID `json:"root_session_id"`
-	Call   CallID    `json:"call_id"` // of the parent, that asked for it
-	Task   TaskID    `json:"task_id"` // the parent's record of it
-	Depth  int       `json:"depth"`   // of the session; a root has 0
+	Call   CallID    `json:"call_id"`          // of the parent, that asked for it
+	Task   TaskID    `json:"task_id"`          // the parent's record of it
+	Depth  int       `json:"depth"`            // of the session; a root has 0
+	Payers []string  `json:"payers,omitempty"` // the agents above it, by id and by name: what it spends counts on their budgets, too (BU1)
 }
 
 // SessionStopped ends the work of a subagent for good: its turn is interrupted, and nothing that waits starts another
@@ -86,6 +87,9 @@ type ChildOutcome struct {
 // ended: its turn runs, something is queued that starts the next one, or its own background work will wake it.
 func (s *Session) ChildOutcome() (o ChildOutcome, ended bool) {
 	last := s.LastTurn
+	if s.Turn == nil && s.Halt != nil && last != nil { // also when its input still waits
+		return ChildOutcome{State: TaskFailed, Error: &TaskError{Kind: ErrorRejected, Message: last.Reason}, Detail: turnFailed}, true
+	}
 	if s.Turn != nil || s.Stopped == nil && (last == nil || len(s.Queue) > 0) {
 		return o, false
 	}

@@ -40,6 +40,9 @@ type Session struct {
 	Nudged        bool                        `json:"nudged,omitempty"`        // a task's message asks for a turn (DL7)
 	Compacted     Compaction                  `json:"compacted,omitzero"`      // what the model is not shown any more (TN23)
 	Sound         int                         `json:"sound,omitempty"`         // messages in which every call has its one result (TN16)
+	Halt          *Halt                       `json:"halt,omitempty"`          // the budget that keeps it from going on (BU3)
+	Waived        []Waiver                    `json:"waived,omitempty"`        // soft limits that do not stop it any more
+	Cut           bool                        `json:"cut,omitempty"`           // its last turn was cut short by a budget
 	Usage         Usage                       `json:"usage"`
 	CreatedAt     time.Time                   `json:"created_at"`
 	UpdatedAt     time.Time                   `json:"updated_at"`
@@ -137,10 +140,10 @@ func (t Task) compareAge(other Task) int {
 	return cmp.Or(t.CreatedAt.Compare(other.CreatedAt), strings.Compare(string(t.ID), string(other.ID)))
 }
 
-// AtRest reports whether nothing is left to do: no turn, nothing queued, no live task but monitors, and no result on
-// its way that would start a turn.
+// AtRest reports whether nothing is left to do: no turn, no live task but monitors, and, unless a budget stopped it, nothing
+// queued, nothing cut short, and no result on its way that would start a turn.
 func (s *Session) AtRest() bool {
-	return s.Turn == nil && !slices.ContainsFunc(s.OpenTasks(), Task.works) && (s.Stopped != nil || len(s.Queue) == 0 && !s.wakes())
+	return s.Turn == nil && !slices.ContainsFunc(s.OpenTasks(), Task.works) && (s.Stopped != nil || s.Halt != nil || len(s.Queue) == 0 && !s.wakes() && !s.Cut)
 }
 
 // wakes reports whether a result that came home starts a turn of its own (DL6, DL8).

@@ -121,16 +121,16 @@ go vet "${packages[@]}"
 # the engine's suite over SQLite and Postgres (it runs with it over memory and over the wire), twenty thousand steps on lanes, and
 # what is about the disk and not about memory: power cuts, full disks, migrations that are killed. So do those that print figures.
 readonly plain='^(TestEngineOn(SQLite|Postgres)|TestLaneStorm|TestR0[5-8].*|TestR26.*)$'
-readonly figures='^(TestR13EveryTransition|TestR13KillAtFire|TestR14ThousandSchedules)$'
+readonly figures='^(TestR13EveryTransition|TestR13KillAtFire|TestR14ThousandSchedules|TestS22BudgetRace)$'
 step "go test -race -shuffle=on -skip $plain ${packages[*]}"
-go test -race -shuffle=on -timeout=20m -skip "$plain|TestR13KillAtFire|TestR14ThousandSchedules" "${packages[@]}"
+go test -race -shuffle=on -timeout=20m -skip "$plain|TestR13KillAtFire|TestR14ThousandSchedules|TestS22BudgetRace" "${packages[@]}"
 if (($# == 0)); then
 	packages=(./cmd/perdure ./engine/local ./store/sqlite) # that have them
 fi
 step "go test -shuffle=on -run $plain ${packages[*]}"
 go test -shuffle=on -timeout=20m -run "$plain" "${packages[@]}"
 if (($# == 0)); then
-	packages=(./internal/cron ./engine/local)
+	packages=(./internal/cron ./internal/meter ./engine/local)
 fi
 step "go test -v -run $figures ${packages[*]}"
 go test -v -timeout=20m -run "$figures" "${packages[@]}" | awk '/^(ok|FAIL|panic:)|--- FAIL|_test[.]go:/ { sub(/^ *[a-z_0-9]+_test[.]go:[0-9]+: /, ""); print }'

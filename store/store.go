@@ -1,7 +1,7 @@
 // Package store is the port of memory that survives: journal, sessions, effect ledger, tasks, outbox,
-// files, task logs, workers, approvals, spawn handles and requests by idempotency key, committed together or not at all.
+// files, task logs, workers, approvals, spawn handles, budgets and requests by idempotency key, committed together or not at all.
 //
-// It may import the root and agent. The one thing to know: everything that changes goes through
+// It may import the root, agent and budget. The one thing to know: everything that changes goes through
 // [Store.InTx], and nothing is acknowledged before InTx has returned nil. The laws stand in storetest.
 package store
 
@@ -43,7 +43,7 @@ type Store interface {
 	// outcome is in doubt, as it is after an error of the store itself: read it back before acting on it.
 	// Concurrent transactions may share one sync; one that fails does not fail its neighbours.
 	// A write that changes a session first locks its row with LockSession or Append, then touches task,
-	// call, approval and outbox, in that order. Storage: the store cannot promise durability any more; stop.
+	// call, approval, outbox and budgets, in that order. Storage: the store cannot promise durability any more; stop.
 	InTx(ctx context.Context, fn func(Tx) error) error
 	// View runs fn on one consistent snapshot. It may run beside writes and never waits for them.
 	View(ctx context.Context, fn func(Reader) error) error
@@ -80,6 +80,7 @@ type Reader interface {
 	DirectoryReader
 	PaymentReader
 	RateReader
+	BudgetReader
 	DumpReader
 }
 
@@ -106,6 +107,7 @@ type Tx interface {
 	DirectoryWriter
 	PaymentWriter
 	RateWriter
+	BudgetWriter
 	DumpWriter
 }
 

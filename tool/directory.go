@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/budget"
 )
 
 // Sessions is the session itself (the ports "Session store" and "Session mutator").
@@ -83,3 +84,9 @@ func (Credential) String() string { return "[credential]" }
 
 // GoString keeps the key out of what is printed.
 func (Credential) GoString() string { return "[credential]" }
+
+// Budgets is what the session may still spend (the port "Budget checker"; BU4). It only reports.
+type Budgets interface {
+	// CheckBudgets says how all budgets of the session's tree stand, the worst of them first of all.
+	CheckBudgets(ctx context.Context) (budget.Report, error)
+}

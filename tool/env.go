@@ -47,6 +47,7 @@ type Ports struct {
 	Credentials Credentials
 	Utility     Utility
 	Payments    Payments
+	Budgets     Budgets
 	Platform    Platform // only the host opens it
 }
 

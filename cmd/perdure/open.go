@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"slices"
 	"time"
 
@@ -119,13 +120,17 @@ func newEngine(ctx context.Context, o cli.Opening, st store.Store) (*opened, err
 	if o.Serve {
 		drain = serveDrain
 	}
+	prices, err := readPrices(os.Getenv(ownPrices))
+	if err != nil {
+		return nil, err
+	}
 	if e.home, err = openHome(ctx, o, st); err != nil {
 		return nil, err
 	}
 	e.cfg = local.Config{
 		Store: st, Shared: o.Database != "", Model: e.models, Tools: tools, Files: e.workspaces.files, Egress: out, Permit: permit, Retention: retention,
 		Forget:  forgetting(o.Dir, e.home.Beside.SQL, e.workspaces),
-		Secrets: e.home.Secrets, Beside: e.home.Beside, Drain: drain, Log: o.Log,
+		Secrets: e.home.Secrets, Beside: e.home.Beside, Money: local.Money{Prices: &prices}, Drain: drain, Log: o.Log,
 	}
 	if e.Engine, err = local.Open(ctx, e.cfg); err != nil {
 		return nil, errors.Join(err, e.home.Close())
@@ -195,7 +200,7 @@ func openHome(ctx context.Context, o cli.Opening, st store.Store) (*local.Home, 
 func newTools(o cli.Opening, w *workspaces, fetching []tool.Tool) (*tool.Registry, error) {
 	tools := tool.NewRegistry(slices.Concat(core.Tools(), file.Tools(), fetching, background.Tools(background.Config{}), []tool.Tool{core.LoadTool()})...)
 	tools.LogTo(o.Log)
-	tools.Offer(slices.Concat(subagent.Tools(), schedule.Tools(), session.StorageTools(), session.SQLTools(), []tool.Tool{session.ListResources()})...)
+	tools.Offer(slices.Concat(subagent.Tools(), schedule.Tools(), session.StorageTools(), session.SQLTools(), []tool.Tool{session.ListResources(), session.CheckBudget()})...)
 	return tools, addShell(tools, o, w)
 }
 

@@ -41,6 +41,7 @@ type Config struct {
 	Secrets Secrets // of the store's own ports
 	Beside  Beside  // likewise: large images, databases
 	Utility Utility // likewise: the small model of tools
+	Money   Money   // what work costs, and whose it is
 
 	Payments Payments // likewise: what tools may pay; the zero value is nothing
 	Outbound Outbound // how often tools may go out (RL1)

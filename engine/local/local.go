@@ -18,6 +18,7 @@ import (
 	"github.com/perdure/perdure/dispatch"
 	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/internal/effect"
+	"github.com/perdure/perdure/internal/meter"
 	"github.com/perdure/perdure/internal/payment"
 	"github.com/perdure/perdure/internal/ratelimit"
 	"github.com/perdure/perdure/internal/sessionport"
@@ -39,6 +40,7 @@ type Engine struct {
 	worker   store.Worker
 	effects  *effect.Effects
 	lanes    *dispatch.Runner
+	meter    *meter.Meter
 	lease    lease              // where the store is shared
 	watched  sync.Map           // perdure.SessionID to *watchdog: the sessions that are driven
 	payments *payment.Authority // nil: nothing is paid
@@ -88,6 +90,7 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 		drivers: map[perdure.SessionID]*driver{}, woken: map[perdure.SessionID]struct{}{}, lease: lease{more: make(chan struct{}, 1)},
 		time: timekeeper{planned: make(chan struct{}, 1), late: map[perdure.ScheduleID]perdure.Fire{}},
 	}
+	e.meter = newMeter(cfg.Money)
 	e.worker = store.Worker{ID: effect.NewID[perdure.WorkerID](), Host: hostname(), BootID: bootID(), PID: os.Getpid()}
 	e.lanes = dispatch.NewRunner(context.WithoutCancel(ctx), dispatch.Config{Grace: cfg.Grace, Log: cfg.Log})
 	if e.payments, err = paymentsOf(cfg); err != nil {
@@ -97,7 +100,7 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 		cfg.Ports = sessionport.New(e.ports(cfg))
 	}
 	e.effects, err = effect.New(effect.Config{
-		Store: cfg.Store, Model: cfg.Model, Tools: cfg.Tools, Runner: e.lanes, Worker: e.worker.ID, Files: cfg.Files, Egress: cfg.Egress, Ports: cfg.Ports, Outbound: e.limiterPort(), Org: cfg.Org,
+		Store: cfg.Store, Model: cfg.Model, Tools: cfg.Tools, Runner: e.lanes, Worker: e.worker.ID, Files: cfg.Files, Egress: cfg.Egress, Ports: cfg.Ports, Outbound: e.limiterPort(), Org: cfg.Org, Meter: e.meter,
 		MaxExecutions: cfg.MaxExecutions, NoProgress: cfg.NoProgress, ModelAttempts: cfg.ModelAttempts,
 		PerSession: cfg.PerSession, PerProcess: cfg.PerProcess, PerSessionDetached: cfg.PerSessionDetached, EvictCap: cfg.EvictCap,
 		QueueLength: cfg.QueueLength, Overflow: cfg.Overflow, DeferAbove: cfg.DeferAbove, SoftBudget: cfg.SoftBudget, StallTimeout: cfg.StallTimeout,
@@ -300,6 +303,7 @@ func (e *Engine) turn(ctx context.Context) error {
 // round is what is done with every beat. Where the store is shared, the beats are their own, and what others left is
 // searched for less often.
 func (e *Engine) round(ctx context.Context) error {
+	e.wakeHalted(ctx)
 	if e.cfg.Shared {
 		_, err := e.effects.StartQueued(ctx)
 		return errors.Join(err, e.effects.ExpireApprovals(ctx))

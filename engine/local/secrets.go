@@ -19,6 +19,6 @@ func (e *Engine) ports(cfg Config) sessionport.Config {
 	return sessionport.Config{
 		Store: cfg.Store, Blobs: cfg.Beside.Blobs, SQL: cfg.Beside.SQL, Asked: e.asked, Log: cfg.Log,
 		Keys: cfg.Secrets.Keys, NoKeys: cfg.Secrets.NoKeys, Logs: cfg.Secrets.Known,
-		Utility: sessionport.Utility(cfg.Utility), Payments: e.paymentPort(),
+		Utility: sessionport.Utility(cfg.Utility), Payments: e.paymentPort(), Meter: e.meter,
 	}
 }

@@ -260,6 +260,9 @@ func (e *Engine) WaitIdle(ctx context.Context, id perdure.SessionID) error {
 	if err != nil {
 		return fmt.Errorf("wait for %s: %w", id, err)
 	}
+	if session.Halt != nil && session.Turn == nil && e.resume(ctx, id, "runtime", false) == nil { // its budget has begun anew
+		return e.WaitIdle(ctx, id)
+	}
 	if session.AtRest() {
 		return nil
 	}

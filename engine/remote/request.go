@@ -25,6 +25,7 @@ type request struct {
 	path    string // escaped
 	query   url.Values
 	body    any    // of a write; nil: it reads, unless it has lines
+	put     bool   // its body says how what the path names is to be
 	remove  bool   // it is what the path names that goes
 	lines   []byte // of a write whose body is JSON lines; nil: none
 	actor   string // who writes
@@ -63,6 +64,9 @@ func (r request) seal() (sent, error) {
 		return s, fmt.Errorf("%s: %w request: %w", r.what, perdure.Invalid, err)
 	}
 	s.method, s.text, s.key = http.MethodPost, out.Bytes(), rand.Text()
+	if r.put {
+		s.method = http.MethodPut
+	}
 	return s, nil
 }
 

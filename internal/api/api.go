@@ -141,6 +141,7 @@ func (a *API) operations() {
 	a.callOperations()
 	a.hostCallOperations()
 	a.approvalOperations()
+	a.budgetOperations()
 	a.taskOperations()
 	a.deliveryOperations()
 	a.scheduleOperations()

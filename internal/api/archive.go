@@ -42,7 +42,7 @@ func (a *API) archiveOperations() {
 		id: "export-session", path: "/v1/sessions/{id}/export", summary: "Export a session with its subagents", errors: []int{http.StatusNotFound}, forms: lines,
 	}, a.exportSession)
 	writeAs(a, operation{
-		id: "import-session", path: importPath, summary: "Import a session that was exported", status: http.StatusCreated,
+		method: http.MethodPost, id: "import-session", path: importPath, summary: "Import a session that was exported", status: http.StatusCreated,
 		errors: []int{http.StatusTooManyRequests},
 	}, &huma.RequestBody{Required: true, Content: lines}, a.importSession)
 }

@@ -229,6 +229,6 @@ var eventTypes = []string{
 	"act.started", "act.completed", "tool.started", "tool.taken_over", "tool.detached", "tool.call_requested", "tool.replanned",
 	"tool.completed", "tool.unknown", "tool.resolved", "transcript.repaired", "approval.requested", "approval.resolved", "context.compacted",
 	"task.created", "task.updated", "task.reattached", "task.resolved", "task.cancel_requested", "task.cancel_receipt", "task.delivered", "task.pruned", "delivery.held",
-	"task.message.sent", "task.message.received", "audit.recorded", "resource.updated", "lease.expired", "lease.cleanup_failed", "file.written", "egress.denied",
+	"task.message.sent", "task.message.received", "audit.recorded", "resource.updated", "lease.expired", "lease.cleanup_failed", "budget.warning", "budget.paused", "budget.exhausted", "budget.resumed", "file.written", "egress.denied",
 	"output.message.delta", "tool.output.delta", "tool.progress", "task.live",
 }

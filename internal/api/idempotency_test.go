@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/budget"
 	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/internal/api"
 )
@@ -44,6 +45,11 @@ func (r *rig) posts() map[string]ask {
 	slow := r.session()
 	r.say(slow, "slow")
 	r.entered("slow")
+	stopped := r.session()
+	want[budget.Standing](r, 200, put("/v1/budgets/session/"+strings.TrimPrefix(stopped, "/v1/sessions/"), `{"currency":"model_calls","limit":"0","action":"pause"}`))
+	r.say(stopped, "hi")
+	r.seen(stopped, "budget.paused")
+	r.rest(stopped)
 	client := r.client()
 	r.say(client, "locate")
 	donor := newRig(r.t, nil)
@@ -56,7 +62,7 @@ func (r *rig) posts() map[string]ask {
 		"create-schedule":   post("/v1/schedules", `{"session_id":"session_019aa0000000700080000000000000aa","cron_expression":"@daily","action":{"message":"look"}}`),
 		"trigger-schedule":  post(r.hourly()+"/trigger", `{}`),
 		"pause-schedule":    post(r.hourly()+"/pause", `{"reason":"r"}`),
-		"resume-schedule":   post(paused+"/resume", `{}`),
+		"resume-schedule":   post(r.hourly()+"/resume", `{}`),
 		"backfill-schedule": post(r.hourly()+"/backfill", `{"from":"2025-03-28T11:00:00Z","to":"2025-03-28T12:00:00Z"}`),
 		"approve":           post("/v1/approvals/"+string(r.pay().ID)+"/approve", `{"note":"n"}`),
 		"deny":              post("/v1/approvals/"+string(r.pay().ID)+"/deny", `{"note":"n"}`),
@@ -75,6 +81,7 @@ func (r *rig) posts() map[string]ask {
 		"resolve-call":      post(fmt.Sprintf("%s/calls/%s/resolve", s, call.Key.Call), `{"outcome":"did_not_happen"}`),
 		"resolve-task":      post("/v1/tasks/"+string(r.task(other).ID)+"/resolve", `{"outcome":"did_not_happen"}`),
 		"cancel-task":       post("/v1/tasks/"+string(r.task(holding).ID)+"/cancel", `{"reason":"r"}`),
+		"resume-session":    post(stopped+"/resume", `{}`),
 		"fork-session":      post(s+"/fork", `{"effects":"dry_run"}`),
 		"import-session":    importing(donated.body),
 		"call-tool":         post("/v1/tools/echo/call", `{"args":{"text":"a"}}`),

@@ -15,6 +15,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/budget"
 	"github.com/perdure/perdure/engine"
 )
 
@@ -120,8 +121,8 @@ func TestH1Whole(t *testing.T) {
 			t.Errorf("%s %s: id %q, summary %q", method, path, op.ID, op.Summary)
 		}
 		ids[op.ID] = true
-		if (method == "post") != (op.RequestBody != nil) {
-			t.Errorf("%s: a body is for POST", op.ID)
+		if (method == "post" || method == "put") != (op.RequestBody != nil) {
+			t.Errorf("%s: a body is for POST and PUT", op.ID)
 		}
 		for _, status := range []string{"400", "406", "500"} {
 			if _, ok := op.Responses[status].Content["application/problem+json"]; !ok {
@@ -145,7 +146,7 @@ func TestH1Whole(t *testing.T) {
 			}
 		}
 	})
-	if len(ids) != 50 {
+	if len(ids) != 58 {
 		t.Errorf("%d operations", len(ids))
 	}
 }
@@ -157,6 +158,15 @@ func (s spec) each(fn func(method, path string, op operation)) {
 			fn(method, path, op)
 		}
 	}
+}
+
+// ofBudget puts a budget of its own into a path that names one.
+func (r *rig) ofBudget(path, name string) string {
+	if !strings.Contains(path, "{budget}") {
+		return path
+	}
+	set := want[budget.Standing](r, 200, put("/v1/budgets/agent/"+name, `{"currency":"calls","limit":"1"}`))
+	return strings.ReplaceAll(path, "{budget}", string(set.ID))
 }
 
 // TestH1Examples runs the example of every operation, on a server where its subject exists, and holds the answer
@@ -183,7 +193,7 @@ func TestH1Examples(t *testing.T) {
 		if op.ID == "export-session" {
 			return // no JSON: TestArchive reads it
 		}
-		path = strings.NewReplacer("{call}", string(call), "{name}", "echo").Replace(path)
+		path = strings.NewReplacer("{call}", string(call), "{name}", "echo", "{scope}", "agent", "{subject}", "researcher").Replace(path)
 		if strings.HasPrefix(path, "/v1/tasks") {
 			path = strings.ReplaceAll(path, "{id}", string(task))
 		}
@@ -194,9 +204,12 @@ func TestH1Examples(t *testing.T) {
 			path = r.hourly()
 		}
 		path = strings.ReplaceAll(path, "/v1/schedules/{id}", strings.TrimSuffix(posts["trigger-schedule"].path, "/trigger"))
-		path = strings.ReplaceAll(path, "/v1/sessions/{id}", session)
-		path = strings.ReplaceAll(path, "/v1/approvals/{id}", "/v1/approvals/"+string(approval))
+		path = strings.NewReplacer("/v1/sessions/{id}", session, "/v1/approvals/{id}", "/v1/approvals/"+string(approval)).Replace(path)
 		q := ask{method: strings.ToUpper(method), path: path, header: map[string]string{"Accept": "application/json"}}
+		q.path = r.ofBudget(q.path, op.ID)
+		if method == "put" {
+			q.body = string(op.RequestBody.Content["application/json"].Example)
+		}
 		if method == "post" {
 			q.path = posts[op.ID].path
 			asked := question.FindString(posts[op.ID].body) // the one thing that an example cannot know
@@ -234,7 +247,7 @@ func TestH1Examples(t *testing.T) {
 			t.Errorf("%s: %v", op.ID, err)
 		}
 	})
-	if ran != 49 {
+	if ran != 57 {
 		t.Errorf("%d examples ran", ran)
 	}
 }

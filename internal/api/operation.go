@@ -53,7 +53,7 @@ func document(version string) huma.Config {
 // closeRequests says in the document what the strict decoder does: a field that is not known is refused.
 func (a *API) closeRequests() {
 	for _, name := range []string{"NewSession", "Agent", "NewMessage", "NewPart", "Image", "Interruption", "Resolution", "Cancellation", "DirectCall",
-		"Approving", "Denying", "Detaching", "ClientAnswer", "Drain", "NewTaskMessage", "InputAnswer", "NewDelivery", "NewFork", "CallOrder",
+		"Approving", "Denying", "Detaching", "ClientAnswer", "NewBudget", "Resuming", "Drain", "NewTaskMessage", "InputAnswer", "NewDelivery", "NewFork", "CallOrder",
 		"NewSchedule", "ScheduleAction", "Pausing", "Backfilling", "ScheduleAct"} {
 		a.schemas().Map()[name].AdditionalProperties = false
 	}
@@ -75,6 +75,12 @@ func read[I, O any](a *API, o operation, do func(context.Context, *I) (*O, error
 // write registers an operation with a body of type B, of which example is one. The body may be left out when the
 // zero value of B is a request.
 func write[I, B, O any](a *API, o operation, body body[B], do func(context.Context, *I, B) (*O, error)) {
+	o.method = http.MethodPost
+	replace(a, o, body, do)
+}
+
+// replace registers an operation with a body that says how what its path names is to be.
+func replace[I, B, O any](a *API, o operation, body body[B], do func(context.Context, *I, B) (*O, error)) {
 	content := map[string]*huma.MediaType{formJSON: {Schema: a.schemas().Schema(reflect.TypeFor[B](), true, o.id), Example: body.example}}
 	writeAs(a, o, &huma.RequestBody{Required: !body.optional, Content: content}, func(ctx context.Context, in *I) (*O, error) {
 		b, err := decode[B](ctx, body.optional)
@@ -85,9 +91,11 @@ func write[I, B, O any](a *API, o operation, body body[B], do func(context.Conte
 	})
 }
 
-// writeAs registers an operation with a body that it reads itself.
+// writeAs registers an operation with a body that it reads itself, which is a PUT where nothing else is said.
 func writeAs[I, O any](a *API, o operation, body *huma.RequestBody, do func(context.Context, *I) (*O, error)) {
-	o.method = http.MethodPost
+	if o.method == "" {
+		o.method = http.MethodPut
+	}
 	mutate(a, o, do).RequestBody = body
 }
 
@@ -160,6 +168,8 @@ func register[I, O any](a *API, o operation, do func(context.Context, *I) (*O, e
 		return item.Post
 	case http.MethodDelete:
 		return item.Delete
+	case http.MethodPut:
+		return item.Put
 	}
 	return item.Get
 }

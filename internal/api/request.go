@@ -70,7 +70,7 @@ func (a *API) answer(out *answer, r *http.Request, req *request) error {
 	if pattern == "" || path.Clean(r.URL.Path) != r.URL.Path {
 		return a.unrouted(out, r, route, pattern)
 	}
-	if r.Method != http.MethodPost && r.Method != http.MethodDelete {
+	if r.Method != http.MethodPost && r.Method != http.MethodPut && r.Method != http.MethodDelete {
 		a.mux.ServeHTTP(out, r)
 		return nil
 	}

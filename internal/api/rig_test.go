@@ -288,6 +288,8 @@ type listed[T any] struct {
 func get(path string) ask        { return ask{method: http.MethodGet, path: path} }
 func post(path, body string) ask { return ask{method: http.MethodPost, path: path, body: body} }
 
+func put(path, body string) ask { return ask{method: http.MethodPut, path: path, body: body} }
+
 // session starts a session and returns its path.
 func (r *rig) session() string {
 	r.t.Helper()

@@ -12,7 +12,7 @@ type room struct {
 // The import table lets these in wherever a row says so.
 const (
 	leaves   = " internal/supervise internal/egress internal/secret internal/cron"
-	wheel    = ". agent engine store dispatch model tool internal/effect internal/sessionfile internal/sessionport internal/sessionsql internal/blob internal/payment internal/ratelimit" + leaves
+	wheel    = ". agent budget engine store dispatch model tool internal/effect internal/sessionfile internal/sessionport internal/sessionsql internal/blob internal/payment internal/ratelimit internal/meter" + leaves
 	anything = "anything"
 )
 
@@ -30,26 +30,27 @@ func inner() []room {
 		// nouns and ports
 		{".", ""},
 		{"agent", "."},
-		{"engine", "."},
-		{"store", ". agent"},
+		{"budget", "."},
+		{"engine", ". budget"},
+		{"store", ". agent budget"},
 		{"model", "."},
-		{"tool", ". agent"},
+		{"tool", ". agent budget"},
 		{"dispatch", ". tool"},
 
 		// engines
 		{"engine/local", wheel},
 		{"engine/temporal", wheel},
-		{"engine/remote", ". engine" + leaves},
-		{"engine/enginetest", ". engine"},
+		{"engine/remote", ". budget engine" + leaves},
+		{"engine/enginetest", ". budget engine"},
 
 		// stores
-		{"store/sqlstore", ". agent store" + leaves},
+		{"store/sqlstore", ". agent budget store" + leaves},
 		{"store/sqlite", ". store store/sqlstore"},
 		{"store/postgres", ". store store/sqlstore"},
-		{"store/memory", ". agent store"},
-		{"store/faulty", ". agent store"},
+		{"store/memory", ". agent budget store"},
+		{"store/faulty", ". agent budget store"},
 		{"store/faulty/gen", ""},
-		{"store/storetest", ". agent store"},
+		{"store/storetest", ". agent budget store"},
 
 		// models
 		{"model/openai", ". model" + leaves},
@@ -67,7 +68,7 @@ func inner() []room {
 		{"tool/background", ". tool"},
 		{"tool/subagent", ". tool"},
 		{"tool/schedule", ". tool"},
-		{"tool/session", ". tool"},
+		{"tool/session", ". budget tool"},
 		{"tool/mcptool", ". tool" + leaves},
 		{"tool/approve", ". tool"},
 		{"tool/limit", ". tool"},
@@ -82,13 +83,14 @@ func inner() []room {
 		{"internal/cron", "."},
 		{"internal/redact", ""},
 		{"internal/sessionfile", ". store tool"},
-		{"internal/sessionport", ". agent store tool model internal/secret internal/sessionsql internal/blob internal/redact internal/foldcache"},
+		{"internal/sessionport", ". agent budget internal/meter store tool model internal/secret internal/sessionsql internal/blob internal/redact internal/foldcache"},
 		{"internal/sessionsql", ". tool"},
 		{"internal/payment", ". store tool internal/egress"},
 		{"internal/ratelimit", ". store tool"},
 		{"internal/blob", "."},
-		{"internal/effect", ". agent model tool dispatch store internal/sessionfile internal/foldcache internal/veil"},
+		{"internal/effect", ". agent budget internal/meter model tool dispatch store internal/sessionfile internal/foldcache internal/veil"},
 		{"internal/foldcache", "."},
+		{"internal/meter", ". budget store"},
 		{"internal/veil", ". tool"},
 	}
 }
@@ -96,9 +98,9 @@ func inner() []room {
 // outer is the ways in, and what is for tests.
 func outer() []room {
 	return []room{
-		{"internal/api", ". engine internal/cron"},
+		{"internal/api", ". budget engine internal/cron"},
 		{"internal/mcpserver", ". engine"},
-		{"internal/cli", ". engine internal/cron internal/config internal/redact internal/cli/admin internal/cli/demo internal/cli/form internal/cli/mcp internal/cli/storm"},
+		{"internal/cli", ". budget engine internal/cron internal/config internal/redact internal/cli/admin internal/cli/demo internal/cli/form internal/cli/mcp internal/cli/storm"},
 		{"internal/cli/admin", ". internal/backup"},
 		{"internal/cli/mcp", "."},
 		{"internal/mcpserver/conformance/server", anything}, // what the conformance suite is run against

@@ -86,6 +86,8 @@ type commandLine struct {
 	Approve  approvalApprove `cmd:"" help:"Let a call run that waits for a yes; the same as approval approve."`
 
 	Schedule scheduleCommand `cmd:"" help:"Work at moments to come: create, list, show, next, explain, trigger, pause, resume, backfill, delete."`
+	Budget   budgetCommand   `cmd:"" help:"What may be spent: set, show, ledger, resume, remove."`
+	Cost     costCommand     `cmd:"" help:"What was spent: report."`
 
 	Tool    toolCommand    `cmd:"" help:"The tools: list, show, call."`
 	Egress  egressCommand  `cmd:"" help:"Which hosts tools may reach: list, allow, deny, test."`

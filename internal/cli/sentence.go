@@ -91,6 +91,14 @@ func laneSentence(e perdure.Event) string {
 		return "a request was not let out, " + f.Host + because(f.Why)
 	case perdure.ResourceUpdated:
 		return beside(f)
+	case perdure.BudgetWarning:
+		return "little is left: " + left(f.BudgetNotice)
+	case perdure.BudgetPaused:
+		return left(f.BudgetNotice) + because(f.Why)
+	case perdure.BudgetExhausted:
+		return left(f.BudgetNotice) + because(f.Why)
+	case perdure.BudgetResumed:
+		return "by " + f.By + ", budget " + string(f.BudgetID)
 	case perdure.LeaseExpired:
 		return f.Lease.Name + " is cleaned up: " + f.Lease.Provider + " " + f.Lease.Type + " " + f.Lease.ExternalID
 	case perdure.LeaseCleanupFailed:
@@ -143,6 +151,11 @@ func billed(f perdure.Generation) string {
 		text += ", for " + f.Tool
 	}
 	return strings.TrimSpace(text + " " + f.Error)
+}
+
+// left says what is left of a budget, and whose it is.
+func left(n perdure.BudgetNotice) string {
+	return fmt.Sprintf("%s of %s %s, budget %s of %s %s", n.Balance, n.Limit, n.Currency, n.BudgetID, n.Scope, n.Subject)
 }
 
 // changed says what became of a file.

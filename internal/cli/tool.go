@@ -72,8 +72,8 @@ func (c *toolShow) Run(ctx context.Context, a *app, noun *toolCommand) error {
 				field{"capability", cell{text: t.Capability}},
 				field{"needs a session", cell{text: yesNo(t.NeedsEnv)}},
 				field{"policy", cell{text: t.Policy}},
-				field{"soft budget", cell{text: budget(t.SoftBudget)}},
-				field{"deadline", cell{text: budget(t.Deadline)}},
+				field{"soft budget", cell{text: lasting(t.SoftBudget)}},
+				field{"deadline", cell{text: lasting(t.Deadline)}},
 				field{"description", cell{text: t.Description}},
 				field{"arguments", cell{text: indented(t.Parameters)}},
 			)
@@ -187,8 +187,8 @@ func yesNo(b bool) string {
 	return "no"
 }
 
-// budget writes a clock of a tool; a negative one never strikes.
-func budget(d time.Duration) string {
+// lasting writes a clock of a tool; a negative one never strikes.
+func lasting(d time.Duration) string {
 	if d < 0 {
 		return "never"
 	}

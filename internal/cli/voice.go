@@ -145,6 +145,10 @@ func (v *voice) event(e perdure.Event, s *perdure.Session) error {
 	case perdure.OutputReplaced:
 		v.heard = ""
 		v.tell("↻", yellow, "%s", sentence(e))
+	case perdure.BudgetWarning, perdure.BudgetPaused, perdure.BudgetExhausted:
+		v.tell("!", yellow, "a budget: %s", sentence(e))
+	case perdure.BudgetResumed:
+		v.tell("↻", yellow, "the budget lets the session go on: %s", sentence(e))
 	case perdure.LoopDetected:
 		v.tell("!", yellow, "a loop: %s", sentence(e))
 	case perdure.ReasonRecovered:
@@ -161,6 +165,9 @@ func (v *voice) event(e perdure.Event, s *perdure.Session) error {
 	case perdure.TurnStarted:
 		if f.Cause == perdure.CauseDelivery {
 			v.tell("↩", dim, "a result came home: the agent goes on")
+		}
+		if f.Cause == perdure.CauseResume {
+			v.tell("↩", dim, "the turn that was cut short goes on")
 		}
 	case perdure.TurnCompleted:
 		if f.StopReason != perdure.StopEnd {

@@ -216,6 +216,7 @@ func TestEverySentence(t *testing.T) {
 		perdure.CallReplanned{}, perdure.ApprovalRequested{}, perdure.ApprovalResolved{}, perdure.TaskMessageSent{}, perdure.TaskMessageReceived{},
 		perdure.ContextCompacted{}, perdure.OutputReplaced{}, perdure.LoopDetected{Name: "echo"}, perdure.SessionForked{},
 		perdure.AuditRecorded{Action: "a"}, perdure.ResourceUpdated{Entry: perdure.Resource{Name: "n"}}, perdure.LeaseExpired{}, perdure.LeaseCleanupFailed{}, perdure.FileWritten{Path: "/a"}, perdure.RequestDenied{Host: "a.test"},
+		perdure.BudgetWarning{}, perdure.BudgetPaused{}, perdure.BudgetExhausted{}, perdure.BudgetResumed{},
 	} {
 		told[f.EventType()] = true
 		if strings.TrimSpace(sentence(perdure.Event{Fact: f})) == "" {

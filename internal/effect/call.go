@@ -354,3 +354,50 @@ func deadline(start time.Time, spec tool.Spec) time.Time {
 // elapsed is how long it is from one moment of a wall clock to another. Between them that may have been set back; then it is
 // no time (R11).
 func elapsed(from, to time.Time) time.Duration { return max(to.Sub(from), 0) }
+
+// claim writes the intent to run a call: its row and its event (LG1, LG4).
+func (s *step) claim(c perdure.ClaimCall) error {
+	if affordable, err := s.affordCall(c); err != nil || !affordable {
+		return err
+	}
+	if c.Call.Lane == perdure.Background {
+		return s.claimRouted(c)
+	}
+	key := perdure.CallKey{Session: s.d.ID, Call: c.Call.ID}
+	call := perdure.Call{
+		Key: key, Turn: c.Turn, Tool: c.Call.Name, Args: c.Call.Args, Fingerprint: c.Call.Fingerprint, Class: c.Call.Class,
+		Token: newToken(), Worker: s.e.cfg.Worker, Epoch: s.row.Epoch,
+	}
+	outcome, row, err := s.tx.Claim(call, s.e.live(s.tx))
+	if err != nil {
+		return err
+	}
+	if outcome == perdure.Claimed {
+		s.claimed[c.Call.ID] = row
+		return s.append([]perdure.Event{c.Event})
+	}
+	if err := s.giveBack(c.Call.ID); err != nil {
+		return err
+	}
+	return s.claimedBefore(c, outcome, row)
+}
+
+// claimedBefore answers a call whose row was there before its start was in the journal. The two are one
+// commit, so this is a call id that came back with other content, or a ledger that was written past us.
+func (s *step) claimedBefore(c perdure.ClaimCall, outcome perdure.ClaimOutcome, row perdure.Call) error {
+	var result perdure.ToolResult
+	switch {
+	case outcome == perdure.AlreadySettled && row.Result != nil:
+		result = *row.Result
+	case outcome == perdure.DeterminismViolation:
+		s.e.cfg.Log.Error("determinism violation", "session", s.d.ID, "call", c.Call.ID, "stored", row.Fingerprint, "current", c.Call.Fingerprint)
+		result = perdure.Refused(c.Call.ID, perdure.ErrorDeterminism, "this call came before with other content")
+	case outcome == perdure.AlreadyUnknown:
+		result = perdure.Failed(c.Call.ID, perdure.ErrorUnknown, perdure.TextUnknown)
+	default:
+		return fmt.Errorf("call %s: %w: another worker runs it", row.Key, perdure.Conflict)
+	}
+	event := c.Event
+	event.Fact = perdure.ToolCompleted{CallID: c.Call.ID, Name: c.Call.Name, Status: result.Status(), Result: result, Replayed: true}
+	return s.append([]perdure.Event{event})
+}

@@ -217,6 +217,9 @@ func (s *step) run(outcomes []Outcome, take bool) error {
 		}
 	}
 	s.findAsked(take)
+	if err := s.revive(); err != nil {
+		return err
+	}
 	for _, outcome := range outcomes {
 		if err := s.record(outcome); err != nil {
 			return err
@@ -266,8 +269,14 @@ func (s *step) record(o Outcome) error {
 		if err != nil {
 			return err
 		}
+		if err := s.payCall(o.Settle); err != nil {
+			return err
+		}
 	}
-	return s.append(o.Events)
+	if err := s.append(o.Events); err != nil {
+		return err
+	}
+	return s.payStep(o.Events)
 }
 
 // recorded reports whether the journal has the outcome, or has gone on without it.
@@ -334,6 +343,8 @@ func (s *step) project(event perdure.Event) error {
 			return err
 		}
 		return s.tx.PutApproval(a.Resolved(f, event.At))
+	case perdure.BudgetPaused, perdure.BudgetExhausted, perdure.BudgetResumed, perdure.TurnCompleted, perdure.TurnFailed, perdure.TurnCanceled, perdure.TurnSealed:
+		return s.noteBudget(f)
 	case perdure.TaskDelivered:
 		return s.cameHome(f.TaskIDs, perdure.DeliveredInjected)
 	case perdure.ToolCompleted:
@@ -377,7 +388,11 @@ func (s *step) decide() error {
 			switch c := command.(type) {
 			case perdure.Record:
 				again = true
-				if err := s.append(c.Events); err != nil {
+				events, err := s.afford(c.Events)
+				if err != nil {
+					return err
+				}
+				if err := s.append(events); err != nil {
 					return err
 				}
 			case perdure.ClaimCall:
@@ -406,47 +421,6 @@ func (s *step) moment() perdure.Moment {
 		m.TakeUps = s.row.TakeUps
 	}
 	return m
-}
-
-// claim writes the intent to run a call: its row and its event (LG1, LG4).
-func (s *step) claim(c perdure.ClaimCall) error {
-	if c.Call.Lane == perdure.Background {
-		return s.claimRouted(c)
-	}
-	key := perdure.CallKey{Session: s.d.ID, Call: c.Call.ID}
-	call := perdure.Call{
-		Key: key, Turn: c.Turn, Tool: c.Call.Name, Args: c.Call.Args, Fingerprint: c.Call.Fingerprint, Class: c.Call.Class,
-		Token: newToken(), Worker: s.e.cfg.Worker, Epoch: s.row.Epoch,
-	}
-	outcome, row, err := s.tx.Claim(call, s.e.live(s.tx))
-	if err != nil {
-		return err
-	}
-	if outcome == perdure.Claimed {
-		s.claimed[c.Call.ID] = row
-		return s.append([]perdure.Event{c.Event})
-	}
-	return s.claimedBefore(c, outcome, row)
-}
-
-// claimedBefore answers a call whose row was there before its start was in the journal. The two are one
-// commit, so this is a call id that came back with other content, or a ledger that was written past us.
-func (s *step) claimedBefore(c perdure.ClaimCall, outcome perdure.ClaimOutcome, row perdure.Call) error {
-	var result perdure.ToolResult
-	switch {
-	case outcome == perdure.AlreadySettled && row.Result != nil:
-		result = *row.Result
-	case outcome == perdure.DeterminismViolation:
-		s.e.cfg.Log.Error("determinism violation", "session", s.d.ID, "call", c.Call.ID, "stored", row.Fingerprint, "current", c.Call.Fingerprint)
-		result = perdure.Refused(c.Call.ID, perdure.ErrorDeterminism, "this call came before with other content")
-	case outcome == perdure.AlreadyUnknown:
-		result = perdure.Failed(c.Call.ID, perdure.ErrorUnknown, perdure.TextUnknown)
-	default:
-		return fmt.Errorf("call %s: %w: another worker runs it", row.Key, perdure.Conflict)
-	}
-	event := c.Event
-	event.Fact = perdure.ToolCompleted{CallID: c.Call.ID, Name: c.Call.Name, Status: result.Status(), Result: result, Replayed: true}
-	return s.append([]perdure.Event{event})
 }
 
 // finish writes the session's row and lets it go when nothing is left to do.

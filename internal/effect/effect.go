@@ -20,8 +20,10 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/budget"
 	"github.com/perdure/perdure/dispatch"
 	"github.com/perdure/perdure/internal/foldcache"
+	"github.com/perdure/perdure/internal/meter"
 	"github.com/perdure/perdure/internal/sessionfile"
 	"github.com/perdure/perdure/internal/veil"
 	"github.com/perdure/perdure/model"
@@ -85,6 +87,9 @@ type Config struct {
 	Hooks    []tool.Hook                    // TL35
 	HookTime time.Duration                  // that hooks may look at a result; 0: dispatch.DefaultGrace
 
+	// Meter says what work costs. nil: the prices that come with the program.
+	Meter *meter.Meter
+
 	Guards []Guard // look at answers while they come (TN9)
 
 	Log *slog.Logger // nil: discarded
@@ -137,6 +142,8 @@ type Effects struct {
 	cleaning sync.Map
 	// vault holds the secret arguments of the calls that this process was asked for.
 	vault veil.Vault
+	// meter reserves and counts what work costs.
+	meter *meter.Meter
 	// work is the store as the work of this worker writes to it. Intents go to cfg.Store.
 	work store.Store
 	// ownFiles says that files are the store's, so that a fence holds in the commit that writes one.
@@ -292,10 +299,13 @@ func New(cfg Config) (*Effects, error) {
 	if cfg.Sign == nil {
 		cfg.Sign = func(perdure.SessionID) {}
 	}
+	if cfg.Meter == nil {
+		cfg.Meter = meter.New(meter.Config{Prices: budget.Prices()})
+	}
 	if cfg.Holds == nil {
 		cfg.Holds = func() bool { return true }
 	}
-	e := &Effects{cfg: cfg, work: cfg.Store}
+	e := &Effects{cfg: cfg, work: cfg.Store, meter: cfg.Meter}
 	if cfg.Shared {
 		e.work = fenced{Store: cfg.Store, fence: e.LeaseHolds}
 	}

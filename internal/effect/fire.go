@@ -138,7 +138,7 @@ func (e *Effects) StartScheduled(tx store.Tx, run *Scheduled) error {
 		return e.failScheduled(tx, run)
 	}
 	e.starting.add(run.Task)
-	spawned, claimed, err := e.spawnIn(tx, run.task, run.permissions)
+	spawned, claimed, err := e.spawnIn(tx, run.owner, run.task, run.permissions)
 	run.claimed, run.started = claimed, spawned.Task
 	return err
 }

@@ -198,6 +198,12 @@ func (e *Effects) makeHostCall(ctx context.Context, o HostOrder, by hostCaller) 
 		return HostCall{}, err
 	}
 	started, err := e.startHost(ctx, task, j.permissions, by.owner)
+	var full *noPlace
+	if errors.As(err, &full) { // a budget says no
+		refused := tool.Error(full.text)
+		refused.ErrorAs, refused.Refused = perdure.ErrorRejected, true
+		return refusedHost(key.Call, refused)
+	}
 	return HostCall{ID: key.Call, Task: started}, err
 }
 
@@ -234,7 +240,7 @@ func (e *Effects) startHost(ctx context.Context, task perdure.Task, permissions 
 	stored := task
 	e.starting.add(task.ID)
 	err := e.work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) (err error) {
-		stored, claimed, err = e.hostIn(tx, task, permissions)
+		stored, claimed, err = e.hostIn(tx, task, permissions, by)
 		return err
 	})
 	if claimed.Token != "" && (err == nil || e.owns(ctx, claimed)) {
@@ -247,9 +253,12 @@ func (e *Effects) startHost(ctx context.Context, task perdure.Task, permissions 
 }
 
 // hostIn is the commit of startHost.
-func (e *Effects) hostIn(tx store.Tx, task perdure.Task, permissions []perdure.Permission) (perdure.Task, perdure.Call, error) {
+func (e *Effects) hostIn(tx store.Tx, task perdure.Task, permissions []perdure.Permission, by *owner) (perdure.Task, perdure.Call, error) {
 	if stored, err := tx.Task(task.Session, task.ID); err == nil {
 		return stored, perdure.Call{}, nil // made before
+	}
+	if err := e.reserveTask(tx, by, task); err != nil {
+		return task, perdure.Call{}, err
 	}
 	if len(permissions) > 0 {
 		asked, err := e.askFirst(tx, task, permissions)

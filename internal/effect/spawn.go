@@ -51,7 +51,7 @@ func (e *Effects) spawnAs(ctx context.Context, o spawnOrder) (tool.Spawned, erro
 	e.starting.add(task.ID)
 	err = e.work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
 		var err error
-		spawned, claimed, err = e.spawnIn(tx, task, o.permissions)
+		spawned, claimed, err = e.spawnIn(tx, o.owner, task, o.permissions)
 		return err
 	})
 	started := claimed.Token != "" && (err == nil || e.owns(ctx, claimed))
@@ -148,7 +148,7 @@ func (o spawnOrder) named(secret perdure.Secret) perdure.Task {
 }
 
 // spawnIn adds the task where there is a place, or queues it where the policy allows (BG16, BG17).
-func (e *Effects) spawnIn(tx store.Tx, task perdure.Task, permissions []perdure.Permission) (tool.Spawned, perdure.Call, error) {
+func (e *Effects) spawnIn(tx store.Tx, o *owner, task perdure.Task, permissions []perdure.Permission) (tool.Spawned, perdure.Call, error) {
 	if stored, err := tx.Task(task.Session, task.ID); err == nil {
 		if stored.FromCall() {
 			return tool.Spawned{}, perdure.Call{}, errOwnTask
@@ -156,10 +156,16 @@ func (e *Effects) spawnIn(tx store.Tx, task perdure.Task, permissions []perdure.
 		return tool.Spawned{Task: stored}, perdure.Call{}, nil // a replay
 	}
 	if len(permissions) > 0 {
+		if err := e.reserveTask(tx, o, task); err != nil {
+			return tool.Spawned{}, perdure.Call{}, err
+		}
 		spawned, err := e.askFirst(tx, task, permissions)
 		return spawned, perdure.Call{}, err
 	}
 	free, position, err := e.place(tx, task.Session)
+	if err == nil {
+		err = e.reserveTask(tx, o, task) // last: who is refused has written nothing
+	}
 	if err != nil {
 		return tool.Spawned{}, perdure.Call{}, err
 	}
@@ -322,6 +328,9 @@ func (s *step) claimRouted(c perdure.ClaimCall) error {
 	free, position, err := s.e.place(s.tx, s.d.ID)
 	var full *noPlace
 	if errors.As(err, &full) {
+		if err := s.giveBack(c.Call.ID); err != nil {
+			return err
+		}
 		refused := perdure.Refused(c.Call.ID, perdure.ErrorRejected, full.text)
 		return s.tell(c.Event, perdure.ToolCompleted{CallID: c.Call.ID, Name: c.Call.Name, Status: refused.Status(), Result: refused})
 	}

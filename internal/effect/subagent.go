@@ -228,6 +228,7 @@ func (b birth) makeChild(tx store.Tx, parent *owner) error {
 	events := []perdure.Event{
 		{Session: b.child, Actor: "runtime", Fact: perdure.SessionCreated{Agent: b.agent, Lineage: &perdure.Lineage{
 			Parent: parent.session, Root: parent.root(), Call: b.spawn.Key.Call, Task: b.task.ID, Depth: b.spawn.Depth,
+			Payers: parent.agent.Payers(parent.lineage),
 		}}},
 		wordOfParent(b.child, string(b.spawn.Key.Call), text, !b.clean),
 	}

@@ -45,14 +45,20 @@ func (e *Effects) updateTask(tx store.Tx, t perdure.Task, u perdure.TaskUpdate, 
 	if err == nil && (change.Answer != planned.Answer || change.Event != planned.Event) { // its row was locked after it was read
 		err = fmt.Errorf("%w: task %s changed meanwhile", perdure.Unavailable, t.ID)
 	}
-	if err != nil || !change.Ended || change.Task.Taken() {
+	if err != nil || !change.Ended {
 		return change, err
 	}
-	if change.Task.Kind == perdure.KindMonitor { // its runs come home
+	if change.Task.Kind == perdure.KindMonitor { // its runs come home, and are paid
 		return change, nil
+	}
+	if err := e.payTask(tx, change.Task); err != nil {
+		return change, err
 	}
 	if err := e.noteRun(tx, change.Task); err != nil {
 		return change, err
+	}
+	if change.Task.Taken() { // its caller reads the end by the handle
+		return change, nil
 	}
 	return change, tx.AddDelivery(store.Delivery{
 		Session: t.Session, Task: t.ID, Attempt: change.Task.Attempt, State: change.Task.State, Settled: tx.Now(),

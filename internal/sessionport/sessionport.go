@@ -10,6 +10,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/blob"
+	"github.com/perdure/perdure/internal/meter"
 	"github.com/perdure/perdure/internal/redact"
 	"github.com/perdure/perdure/internal/secret"
 	"github.com/perdure/perdure/internal/sessionsql"
@@ -39,6 +40,8 @@ type Config struct {
 	// Asked returns what the model of a session is asked, built as for the question itself, and the fold that it is
 	// built from. nil: nobody can report on the context.
 	Asked func(context.Context, perdure.SessionID) (model.Request, *perdure.Session, error)
+	// Meter counts what the utility model uses, and says what may still be spent. nil: nobody does.
+	Meter *meter.Meter
 	// Utility is what tools ask for their inner work. The zero value is nothing.
 	Utility Utility
 	// Payments opens the payment authority for a call, or answers nil. nil: there is none.
@@ -63,7 +66,10 @@ func New(cfg Config) func(session perdure.SessionID, call tool.Call) tool.Ports 
 			ports.SQL = cfg.SQL.For(session)
 		}
 		if cfg.Utility.Model != nil {
-			ports.Utility = utility{binding: b, cfg: cfg.Utility, log: cfg.Log}
+			ports.Utility = utility{binding: b, cfg: cfg.Utility, meter: cfg.Meter, log: cfg.Log}
+		}
+		if cfg.Meter != nil {
+			ports.Budgets = budgets{binding: b, meter: cfg.Meter}
 		}
 		if cfg.Payments != nil {
 			ports.Payments = cfg.Payments(session, call)

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/budget"
+	"github.com/perdure/perdure/internal/meter"
 	"github.com/perdure/perdure/model"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
@@ -36,8 +38,9 @@ type Utility struct {
 // utility is the model of one call.
 type utility struct {
 	binding
-	cfg Utility
-	log *slog.Logger
+	cfg   Utility
+	meter *meter.Meter // nil: nobody counts what it costs
+	log   *slog.Logger
 }
 
 var _ tool.Utility = utility{}
@@ -55,6 +58,11 @@ func (p utility) Complete(ctx context.Context, o tool.UtilityOrder) (string, err
 	if err != nil {
 		return "", fmt.Errorf("ask the utility model: %w", err)
 	}
+	work := budget.WorkOfCall(p.call.ID) + " utility " + string(newID[perdure.EventID]())
+	uses := meter.Uses{Model: p.cfg.Name, Usage: perdure.Usage{InputTokens: int64((len(o.System) + len(o.Prompt)) / bytesPerToken), OutputTokens: int64(req.MaxTokens)}}
+	if err := p.reserve(ctx, work, uses); err != nil {
+		return "", fmt.Errorf("ask the utility model: %w", err)
+	}
 	begun := time.Now()
 	answer, failed := p.ask(ctx, req)
 	text := answer.Message.Text()
@@ -69,7 +77,8 @@ func (p utility) Complete(ctx context.Context, o tool.UtilityOrder) (string, err
 		Model: cmp.Or(answer.Model, p.cfg.Name), Usage: answer.Usage, DurationMS: time.Since(begun).Milliseconds(), FinishReason: string(answer.Finish),
 		Error: codeOf(ctx, failed), Tool: cmp.Or(p.call.Tool, "runtime"), // with a name, since only then it may stand outside of a turn
 	}
-	overtaken, unbilled := p.bill(ctx, bill)
+	uses.Took = time.Since(begun)
+	overtaken, unbilled := p.bill(ctx, work, uses, bill)
 	switch {
 	case unbilled != nil:
 		p.log.Warn("what a utility model used is not in the journal", "session", p.session, "call", p.call.ID, "error", unbilled)
@@ -134,7 +143,7 @@ func (p utility) ask(ctx context.Context, req model.Request) (answer model.Answe
 
 // bill appends what the model used. It outlives the call, and is written for an attempt that was overtaken, too: what was used
 // was used. overtaken says so.
-func (p utility) bill(ctx context.Context, g perdure.Generation) (overtaken, err error) {
+func (p utility) bill(ctx context.Context, work string, uses meter.Uses, g perdure.Generation) (overtaken, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), utilityBillTime)
 	defer cancel()
 	err = p.store.InTx(ctx, func(tx store.Tx) error {
@@ -145,9 +154,21 @@ func (p utility) bill(ctx context.Context, g perdure.Generation) (overtaken, err
 		if err != nil {
 			return err
 		}
-		return p.tell(tx, g)
+		if err := p.tell(tx, g); err != nil {
+			return err
+		}
+		uses.Model = p.priced(g.Model, tx.Now())
+		return p.pay(tx, work, uses, g)
 	})
 	return overtaken, err
+}
+
+// priced is the name of the model that answered, as the prices call it.
+func (p utility) priced(reported string, at time.Time) string {
+	if p.meter == nil {
+		return reported
+	}
+	return p.meter.Priced(reported, p.cfg.Name, at)
 }
 
 // codeOf is what a bill says of an error; empty: there was none.

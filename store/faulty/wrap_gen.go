@@ -9,6 +9,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/agent"
+	"github.com/perdure/perdure/budget"
 	"github.com/perdure/perdure/store"
 )
 
@@ -97,6 +98,19 @@ func (x *tx) AddDelivery(d store.Delivery) (err error) {
 		return failed
 	}
 	return err
+}
+
+// AddEntry is AddEntry of store.Tx, as the plan lets it be.
+func (x *tx) AddEntry(e budget.Entry) (r0 bool, err error) {
+	fault, err := x.life.before("AddEntry")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.AddEntry(e)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
 }
 
 // AddFire is AddFire of store.Tx, as the plan lets it be.
@@ -253,6 +267,84 @@ func (x *tx) BindCall(key perdure.CallKey, token perdure.Token, task perdure.Tas
 		return failed
 	}
 	return err
+}
+
+// BudgetEntries is BudgetEntries of store.Tx, as the plan lets it be.
+func (x *tx) BudgetEntries(filter store.EntryFilter) (r0 []budget.Entry, err error) {
+	fault, err := x.life.before("BudgetEntries")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.BudgetEntries(filter)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// BudgetHalts is BudgetHalts of store.Tx, as the plan lets it be.
+func (x *tx) BudgetHalts() (r0 []store.BudgetHalt, err error) {
+	fault, err := x.life.before("BudgetHalts")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.BudgetHalts()
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// BudgetHolds is BudgetHolds of store.Tx, as the plan lets it be.
+func (x *tx) BudgetHolds(filter store.HoldFilter) (r0 []budget.Hold, err error) {
+	fault, err := x.life.before("BudgetHolds")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.BudgetHolds(filter)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// BudgetSum is BudgetSum of store.Tx, as the plan lets it be.
+func (x *tx) BudgetSum(id perdure.BudgetID, after time.Time, upTo time.Time) (r0 budget.Sum, err error) {
+	fault, err := x.life.before("BudgetSum")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.BudgetSum(id, after, upTo)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// Budgeted is Budgeted of store.Tx, as the plan lets it be.
+func (x *tx) Budgeted() (r0 bool, err error) {
+	fault, err := x.life.before("Budgeted")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Budgeted()
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// Budgets is Budgets of store.Tx, as the plan lets it be.
+func (x *tx) Budgets(filter store.BudgetFilter) (r0 []budget.Account, err error) {
+	fault, err := x.life.before("Budgets")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Budgets(filter)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
 }
 
 // BuryWorker is BuryWorker of store.Tx, as the plan lets it be.
@@ -976,6 +1068,19 @@ func (x *tx) PutApproval(a perdure.Approval) (err error) {
 	return err
 }
 
+// PutBudget is PutBudget of store.Tx, as the plan lets it be.
+func (x *tx) PutBudget(a budget.Account) (err error) {
+	fault, err := x.life.before("PutBudget")
+	if err != nil {
+		return err
+	}
+	err = x.inner.PutBudget(a)
+	if failed := x.life.after(fault); failed != nil {
+		return failed
+	}
+	return err
+}
+
 // PutConnection is PutConnection of store.Tx, as the plan lets it be.
 func (x *tx) PutConnection(c store.Connection) (r0 store.Connection, err error) {
 	fault, err := x.life.before("PutConnection")
@@ -1002,6 +1107,19 @@ func (x *tx) PutFile(session perdure.SessionID, f store.File) (r0 bool, err erro
 	return a0, err
 }
 
+// PutHalt is PutHalt of store.Tx, as the plan lets it be.
+func (x *tx) PutHalt(h store.BudgetHalt) (err error) {
+	fault, err := x.life.before("PutHalt")
+	if err != nil {
+		return err
+	}
+	err = x.inner.PutHalt(h)
+	if failed := x.life.after(fault); failed != nil {
+		return failed
+	}
+	return err
+}
+
 // PutHarness is PutHarness of store.Tx, as the plan lets it be.
 func (x *tx) PutHarness(h agent.Harness) (r0 agent.Harness, err error) {
 	fault, err := x.life.before("PutHarness")
@@ -1013,6 +1131,19 @@ func (x *tx) PutHarness(h agent.Harness) (r0 agent.Harness, err error) {
 		return r0, failed
 	}
 	return a0, err
+}
+
+// PutHold is PutHold of store.Tx, as the plan lets it be.
+func (x *tx) PutHold(h budget.Hold) (err error) {
+	fault, err := x.life.before("PutHold")
+	if err != nil {
+		return err
+	}
+	err = x.inner.PutHold(h)
+	if failed := x.life.after(fault); failed != nil {
+		return failed
+	}
+	return err
 }
 
 // PutImage is PutImage of store.Tx, as the plan lets it be.
@@ -1210,6 +1341,19 @@ func (x *tx) ReleaseSession(id perdure.SessionID, epoch int64) (err error) {
 	return err
 }
 
+// RemoveBudget is RemoveBudget of store.Tx, as the plan lets it be.
+func (x *tx) RemoveBudget(id perdure.BudgetID) (err error) {
+	fault, err := x.life.before("RemoveBudget")
+	if err != nil {
+		return err
+	}
+	err = x.inner.RemoveBudget(id)
+	if failed := x.life.after(fault); failed != nil {
+		return failed
+	}
+	return err
+}
+
 // RemoveConnection is RemoveConnection of store.Tx, as the plan lets it be.
 func (x *tx) RemoveConnection(user string, provider string) (r0 bool, err error) {
 	fault, err := x.life.before("RemoveConnection")
@@ -1230,6 +1374,19 @@ func (x *tx) RemoveFile(session perdure.SessionID, path string) (r0 bool, err er
 		return r0, err
 	}
 	a0, err := x.inner.RemoveFile(session, path)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// RemoveHold is RemoveHold of store.Tx, as the plan lets it be.
+func (x *tx) RemoveHold(h budget.Hold) (r0 bool, err error) {
+	fault, err := x.life.before("RemoveHold")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.RemoveHold(h)
 	if failed := x.life.after(fault); failed != nil {
 		return r0, failed
 	}
@@ -1828,6 +1985,84 @@ func (x *reader) Approvals(filter store.ApprovalFilter) (r0 []perdure.Approval, 
 		return r0, err
 	}
 	a0, err := x.inner.Approvals(filter)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// BudgetEntries is BudgetEntries of store.Reader, as the plan lets it be.
+func (x *reader) BudgetEntries(filter store.EntryFilter) (r0 []budget.Entry, err error) {
+	fault, err := x.life.before("BudgetEntries")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.BudgetEntries(filter)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// BudgetHalts is BudgetHalts of store.Reader, as the plan lets it be.
+func (x *reader) BudgetHalts() (r0 []store.BudgetHalt, err error) {
+	fault, err := x.life.before("BudgetHalts")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.BudgetHalts()
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// BudgetHolds is BudgetHolds of store.Reader, as the plan lets it be.
+func (x *reader) BudgetHolds(filter store.HoldFilter) (r0 []budget.Hold, err error) {
+	fault, err := x.life.before("BudgetHolds")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.BudgetHolds(filter)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// BudgetSum is BudgetSum of store.Reader, as the plan lets it be.
+func (x *reader) BudgetSum(id perdure.BudgetID, after time.Time, upTo time.Time) (r0 budget.Sum, err error) {
+	fault, err := x.life.before("BudgetSum")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.BudgetSum(id, after, upTo)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// Budgeted is Budgeted of store.Reader, as the plan lets it be.
+func (x *reader) Budgeted() (r0 bool, err error) {
+	fault, err := x.life.before("Budgeted")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Budgeted()
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// Budgets is Budgets of store.Reader, as the plan lets it be.
+func (x *reader) Budgets(filter store.BudgetFilter) (r0 []budget.Account, err error) {
+	fault, err := x.life.before("Budgets")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Budgets(filter)
 	if failed := x.life.after(fault); failed != nil {
 		return r0, failed
 	}

@@ -68,6 +68,7 @@ type state struct {
 	payments     tree[row[store.Payment]] // by hash and attempt
 	outbound     tree[map[int64]int]      // by organisation: calls by bucket
 	directory
+	budgets
 	position int64 // of the row that was added last
 }
 

@@ -49,6 +49,7 @@ func (t *tx) RemoveSession(id perdure.SessionID) error {
 	t.images = without(t.images, func(i store.Image) bool { return i.Session == id })
 	t.values = without(t.values, func(v store.Value) bool { return v.Session == id })
 	t.secrets = without(t.secrets, func(s store.Secret) bool { return s.Session == id })
+	t.removeBudgets(id)
 	t.snapshots = t.snapshots.remove(string(id))
 	t.sessions = t.sessions.remove(string(id))
 	return nil

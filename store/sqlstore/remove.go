@@ -51,6 +51,9 @@ func (tx *Tx) RemoveSession(id perdure.SessionID) error {
 			err = store.Removable(s, ties)
 		}
 	}
+	if err == nil {
+		err = tx.removeBudgets(id)
+	}
 	for _, statement := range removals() {
 		if err == nil {
 			_, err = tx.exec(statement, id)

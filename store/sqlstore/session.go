@@ -23,7 +23,7 @@ const (
 	takeSession   = `UPDATE session SET epoch = epoch + 1, worker_id = $2, taken_seq = last_seq,
 		take_ups = CASE WHEN epoch > 0 AND last_seq = taken_seq THEN take_ups + 1 ELSE 0 END
 		WHERE id = $1 RETURNING ` + sessionColumns
-	selectFence    = `SELECT epoch, last_seq FROM session WHERE id = $1`
+	selectFence    = `SELECT epoch, last_seq, ` + anyBudget + ` FROM session WHERE id = $1`
 	saveSession    = `UPDATE session SET title = $2, status = $3, updated_us = $4 WHERE id = $1`
 	releaseSession = `UPDATE session SET worker_id = '', taken_seq = last_seq WHERE id = $1 AND epoch = $2`
 	putSnapshot    = `INSERT INTO snapshot (session_id, seq, version, body) VALUES ($1, $2, $3, $4)
@@ -99,6 +99,7 @@ func (tx *Tx) LockSession(id perdure.SessionID, epoch int64) (int64, error) {
 		return 0, fmt.Errorf("lock session %s: %w", id, err)
 	}
 	tx.held(id)
+	tx.budgeted = &stored.budgeted
 	if !tx.alone() {
 		if tx.locks.last == nil {
 			tx.locks.last = map[perdure.SessionID]int64{}
@@ -109,10 +110,13 @@ func (tx *Tx) LockSession(id perdure.SessionID, epoch int64) (int64, error) {
 }
 
 // fence is what of a session's row a driver looks at before it writes.
-type fence struct{ epoch, lastSeq int64 }
+type fence struct {
+	epoch, lastSeq int64
+	budgeted       bool
+}
 
 func scanFence(r row) (f fence, err error) {
-	err = r.Scan(&f.epoch, &f.lastSeq)
+	err = r.Scan(&f.epoch, &f.lastSeq, &f.budgeted)
 	return f, err
 }
 

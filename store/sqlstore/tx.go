@@ -37,6 +37,7 @@ type Tx struct {
 	now      time.Time // zero until somebody asks, or a lock says it
 	locks    locks
 	appended []perdure.SessionID
+	budgeted *bool // whether there is any budget; nil: nobody asked
 	failure  error
 }
 

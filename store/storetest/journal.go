@@ -123,6 +123,7 @@ func everyFact() []perdure.Fact {
 		filled[perdure.ToolCallRequested](), filled[perdure.CallReplanned](), filled[perdure.ApprovalRequested](),
 		filled[perdure.ApprovalResolved](), filled[perdure.TaskMessageSent](), filled[perdure.TaskMessageReceived](), filled[perdure.ContextCompacted](), filled[perdure.OutputReplaced](), filled[perdure.LoopDetected](), filled[perdure.SessionForked](),
 		filled[perdure.AuditRecorded](), filled[perdure.ResourceUpdated](), filled[perdure.LeaseExpired](), filled[perdure.LeaseCleanupFailed](), filled[perdure.FileWritten](), filled[perdure.RequestDenied](),
+		filled[perdure.BudgetWarning](), filled[perdure.BudgetPaused](), filled[perdure.BudgetExhausted](), filled[perdure.BudgetResumed](),
 		perdure.UnknownFact{Kind: "weather.changed", Data: []byte(`{"n":12345678901234567890,"sky":["<blue>",null]}`)},
 	}
 }

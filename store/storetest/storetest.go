@@ -107,6 +107,7 @@ func nouns() []noun {
 		{"value", valueLaws()},
 		{"image", imageLaws()},
 		{"secret", secretLaws()},
+		{"budget", budgetLaws()},
 		{"directory", directoryLaws()},
 		{"payment", paymentLaws()},
 		{"rate", rateLaws()},

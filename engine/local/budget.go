@@ -1,0 +1,263 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/budget"
+	"github.com/perdure/perdure/engine"
+	"github.com/perdure/perdure/internal/meter"
+	"github.com/perdure/perdure/store"
+)
+
+// revivedAtOnce is how many sessions of one budget go on in one look: they ask for what is left all at once.
+const revivedAtOnce = 16
+
+// Money says what work costs and whose it is. The zero value knows the prices that come with the program, and one user.
+type Money struct {
+	Prices *budget.Table // nil: budget.Prices()
+	Model  string        // what the prices call the engine's own model; empty: its price is not known
+	Answer int           // tokens that an answer may have, for what is reserved; 0: 4,096
+	// Owner is whose a session is: that of a subagent is asked for with its root. It is asked within transactions, so it does no
+	// I/O. nil: budget.LocalUser and budget.DefaultOrg, for all.
+	Owner func(perdure.SessionID) (user, org string)
+}
+
+// newMeter is the meter of an engine.
+func newMeter(m Money) *meter.Meter {
+	prices := budget.Prices
+	if m.Prices != nil {
+		prices = func() budget.Table { return *m.Prices }
+	}
+	return meter.New(meter.Config{Prices: prices(), Model: m.Model, Answer: m.Answer, Owner: m.Owner})
+}
+
+// budgetID is the id of the budget of a subject, currency and period: there is one.
+func budgetID(b budget.Budget) perdure.BudgetID {
+	return perdure.DeriveID[perdure.BudgetID](perdure.Secret{}, time.Unix(0, 0), string(b.Scope), b.Subject.ID, string(b.Currency), b.Period.String())
+}
+
+// SetBudget adds a budget or changes it.
+func (e *Engine) SetBudget(ctx context.Context, b budget.Budget, by string) (set budget.Standing, err error) {
+	b, err = b.Checked()
+	if err != nil {
+		return set, fmt.Errorf("set budget: %w", err)
+	}
+	b.ID = budgetID(b)
+	err = e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+		if b.Scope == budget.Session {
+			if _, err := tx.Session(perdure.SessionID(b.Subject.ID)); err != nil {
+				return err
+			}
+		}
+		a, err := e.accountOf(tx, b)
+		if err != nil {
+			return err
+		}
+		line := budget.Entry{
+			Budget: a.ID, Kind: budget.Set, Name: by, Amount: a.Limit, At: tx.Now(), Work: "set " + strconv.FormatInt(tx.Now().UnixMicro(), 10),
+		}
+		if _, err := tx.AddEntry(line); err != nil {
+			return err
+		}
+		set = a.Standing(tx.Now(), false)
+		return tx.PutBudget(a)
+	})
+	if err != nil {
+		return set, fmt.Errorf("set budget of %s %s: %w", b.Scope, b.Subject.ID, err)
+	}
+	e.wakeHalted(ctx)
+	return set, nil
+}
+
+// accountOf is the account of a budget as it is to be: what stands on it stays.
+func (e *Engine) accountOf(tx store.Tx, b budget.Budget) (budget.Account, error) {
+	now := tx.Now()
+	found, err := tx.Budgets(store.BudgetFilter{ID: b.ID})
+	if err != nil {
+		return budget.Account{}, err
+	}
+	b.CreatedAt, b.UpdatedAt = now, now
+	if len(found) == 0 {
+		a := budget.Account{Budget: b}
+		a.From, _ = a.Moves(now)
+		return a, nil
+	}
+	a, err := meter.Current(tx, found[0])
+	b.CreatedAt = a.CreatedAt
+	a.Budget, a.Warned = b, false
+	return a, err
+}
+
+// Budgets lists budgets as they stand.
+func (e *Engine) Budgets(ctx context.Context, f engine.BudgetFilter) (found []budget.Standing, err error) {
+	err = e.view(ctx, func(r store.Reader) error {
+		found = nil
+		all, err := r.Budgets(store.BudgetFilter{})
+		for _, a := range all {
+			if err != nil {
+				return err
+			}
+			if (f.Scope != "" && f.Scope != a.Scope) || (f.Subject != "" && f.Subject != a.Subject.ID) {
+				continue
+			}
+			a, err = meter.Current(r, a)
+			found = append(found, a.Standing(r.Now(), false))
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list budgets: %w", err)
+	}
+	return found, nil
+}
+
+// RemoveBudget removes a budget with its ledger.
+func (e *Engine) RemoveBudget(ctx context.Context, id perdure.BudgetID) error {
+	err := e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+		if _, err := tx.Budgets(store.BudgetFilter{ID: id}); err != nil {
+			return err
+		}
+		return tx.RemoveBudget(id)
+	})
+	if err != nil {
+		return err
+	}
+	e.wakeHalted(ctx)
+	return nil
+}
+
+// BudgetEntries returns the last lines of a ledger.
+func (e *Engine) BudgetEntries(ctx context.Context, id perdure.BudgetID, limit int) (found []budget.Entry, err error) {
+	err = e.view(ctx, func(r store.Reader) error {
+		known, err := r.Budgets(store.BudgetFilter{ID: id})
+		if err == nil && (id == "" || len(known) == 0) {
+			err = perdure.NotFound
+		}
+		if err == nil {
+			found, err = r.BudgetEntries(store.EntryFilter{Budget: id, Limit: limit})
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("the ledger of budget %s: %w", id, err)
+	}
+	return found, nil
+}
+
+// CheckBudgets says how all budgets of a session stand.
+func (e *Engine) CheckBudgets(ctx context.Context, id perdure.SessionID) (report budget.Report, err error) {
+	err = e.view(ctx, func(r store.Reader) error {
+		s, err := e.effects.Fold(r, id)
+		if err != nil {
+			return err
+		}
+		report, err = e.meter.Report(r, meter.WhoOf(s), func(b perdure.BudgetID) bool { return s.Waives(b, r.Now()) })
+		return err
+	})
+	if err != nil {
+		return report, fmt.Errorf("check the budgets of %s: %w", id, err)
+	}
+	return report, nil
+}
+
+// ResumeSession lets a session go on that a budget had stopped.
+func (e *Engine) ResumeSession(ctx context.Context, id perdure.SessionID, by string) error {
+	if err := e.resume(ctx, id, by, true); err != nil {
+		return fmt.Errorf("resume %s: %w", id, err)
+	}
+	return nil
+}
+
+// resume records that a session goes on, and wakes it. Conflict: no budget stops it, or nothing is left; with waive, what a
+// person may let go on does.
+func (e *Engine) resume(ctx context.Context, id perdure.SessionID, by string, waive bool) error {
+	err := e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+		if _, err := tx.Session(id); err != nil {
+			return err
+		}
+		s, err := e.effects.Fold(tx, id)
+		if err != nil {
+			return err
+		}
+		if s.Halt == nil {
+			return fmt.Errorf("%w: no budget stops it", perdure.Conflict)
+		}
+		may, err := e.meter.MayResume(tx, s)
+		if err != nil {
+			return err
+		}
+		resumed := perdure.BudgetResumed{BudgetID: s.Halt.BudgetID, By: by}
+		switch {
+		case may:
+		case waive && s.Halt.Soft:
+			resumed.Waived, resumed.Until = true, s.Halt.ResetsAt
+		default:
+			return fmt.Errorf("%w: %s; set a higher limit", perdure.Conflict, s.Halt.Why)
+		}
+		if err := tx.PutHalt(store.BudgetHalt{Session: id}); err != nil {
+			return err
+		}
+		return e.append(tx, id, perdure.Event{Actor: by, Fact: resumed})
+	})
+	if !refused(err) {
+		e.wake(id)
+	}
+	return err
+}
+
+// wakeHalted lets the sessions go on that a budget had stopped and that may by now, some of each budget, whether or not this
+// engine runs. Where none is stopped it costs one look. What fails is tried again with the next beat.
+func (e *Engine) wakeHalted(ctx context.Context) {
+	var ready []perdure.SessionID
+	err := e.view(context.WithoutCancel(ctx), func(r store.Reader) error {
+		ready = nil
+		halts, err := r.BudgetHalts()
+		woken := map[perdure.BudgetID]int{}
+		for _, h := range halts {
+			if err != nil {
+				return err
+			}
+			if woken[h.Budget] == revivedAtOnce {
+				continue
+			}
+			var may bool
+			if may, err = e.mayResume(r, h); may {
+				woken[h.Budget]++
+				ready = append(ready, h.Session)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		e.cfg.Log.Warn("what budgets stopped could not be looked at", "error", err)
+	}
+	for _, id := range ready {
+		if err := e.resume(context.WithoutCancel(ctx), id, "runtime", false); err != nil && !errors.Is(err, perdure.Conflict) {
+			e.cfg.Log.Warn("a session was not let go on", "session", id, "error", err)
+		}
+	}
+}
+
+// mayResume looks at the budget first, which many sessions share.
+func (e *Engine) mayResume(r store.Reader, h store.BudgetHalt) (bool, error) {
+	found, err := r.Budgets(store.BudgetFilter{ID: h.Budget})
+	if err != nil {
+		return false, err
+	}
+	if len(found) > 0 {
+		a, err := meter.Current(r, found[0])
+		if err != nil || a.Action == budget.Stop && a.Left() <= 0 {
+			return false, err
+		}
+	}
+	s, err := e.effects.Fold(r, h.Session)
+	if err != nil {
+		return false, err
+	}
+	return e.meter.MayResume(r, s)
+}

@@ -1,0 +1,94 @@
+package remote
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/budget"
+	"github.com/perdure/perdure/engine"
+)
+
+func budgetPath(id perdure.BudgetID) string { return "/v1/budgets/" + segment(id) }
+
+// SetBudget adds a budget or changes it. By whom it is is for the server to say.
+func (e *Engine) SetBudget(ctx context.Context, b budget.Budget, by string) (set budget.Standing, err error) {
+	if b.Scope == budget.Org && b.Subject.ID == "" {
+		b.Subject.ID = budget.DefaultOrg
+	}
+	if !b.Scope.Valid() || b.Subject.ID == "" { // the path could not say it
+		_, err := b.Checked()
+		return set, fmt.Errorf("set budget: %w", err)
+	}
+	body := struct {
+		Currency budget.Currency `json:"currency"`
+		Limit    string          `json:"limit"`
+		Soft     string          `json:"soft,omitempty"`
+		Period   string          `json:"period,omitempty"`
+		Action   budget.Action   `json:"action,omitempty"`
+	}{b.Currency, b.Limit.String(), "", b.Period.String(), b.Action}
+	if b.Soft != 0 {
+		body.Soft = b.Soft.String()
+	}
+	r := request{what: fmt.Sprintf("set budget of %s %s", b.Scope, b.Subject.ID), path: "/v1/budgets/" + segment(b.Scope) + "/" + segment(b.Subject.ID), body: body, put: true, actor: by}
+	_, err = e.call(ctx, r, &set)
+	return set, err
+}
+
+// Budgets lists budgets, as they stand now.
+func (e *Engine) Budgets(ctx context.Context, f engine.BudgetFilter) ([]budget.Standing, error) {
+	r := request{what: "budgets", path: "/v1/budgets", query: url.Values{}}
+	if f.Scope != "" {
+		r.query.Set("scope", string(f.Scope))
+	}
+	if f.Subject != "" {
+		r.query.Set("subject", f.Subject)
+	}
+	return whole[budget.Standing](ctx, e, r)
+}
+
+// RemoveBudget removes a budget with its ledger.
+func (e *Engine) RemoveBudget(ctx context.Context, id perdure.BudgetID) error {
+	_, err := e.call(ctx, request{what: "remove budget " + string(id), path: budgetPath(id), remove: true}, nil)
+	return err
+}
+
+// BudgetEntries returns the last lines of the ledger of a budget.
+func (e *Engine) BudgetEntries(ctx context.Context, id perdure.BudgetID, limit int) ([]budget.Entry, error) {
+	r := request{what: "the ledger of budget " + string(id), path: budgetPath(id) + "/entries", query: url.Values{}}
+	if limit > 0 {
+		r.query.Set("limit", strconv.Itoa(limit))
+	}
+	return whole[budget.Entry](ctx, e, r)
+}
+
+// CheckBudgets says how all budgets of a session stand.
+func (e *Engine) CheckBudgets(ctx context.Context, id perdure.SessionID) (report budget.Report, err error) {
+	_, err = e.call(ctx, request{what: "check the budgets of " + string(id), path: "/v1/sessions/" + segment(id) + "/budgets"}, &report)
+	return report, err
+}
+
+// ResumeSession lets a session go on that a budget had stopped.
+func (e *Engine) ResumeSession(ctx context.Context, id perdure.SessionID, by string) error {
+	_, err := e.call(ctx, request{what: "resume " + string(id), path: "/v1/sessions/" + segment(id) + "/resume", body: struct{}{}, actor: by}, nil)
+	return err
+}
+
+// Costs adds up what the journals say.
+func (e *Engine) Costs(ctx context.Context, q engine.CostQuery) (report engine.CostReport, err error) {
+	r := request{what: "costs", path: "/v1/costs", query: url.Values{}}
+	if q.Group != "" {
+		r.query.Set("group", q.Group)
+	}
+	if q.Session != "" {
+		r.query.Set("session", string(q.Session))
+	}
+	if !q.Since.IsZero() {
+		r.query.Set("since", q.Since.UTC().Format(time.RFC3339Nano))
+	}
+	_, err = e.call(ctx, r, &report)
+	return report, err
+}

@@ -1,0 +1,96 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/perdure/perdure/budget"
+	"github.com/perdure/perdure/engine"
+)
+
+type costCommand struct {
+	Report costReport `cmd:"" help:"Say what was used and what that cost, as the journals have it. A price that is not known is shown as unknown."`
+}
+
+type costReport struct {
+	By      string `help:"A line for each session, agent, model, tool or day." enum:"session,agent,model,tool,day" default:"session"`
+	Session string `help:"Only this session and its subagents." placeholder:"ID"`
+	Since   string `help:"Only from this day on (2006-01-02, in UTC), or from a moment as of RFC 3339." placeholder:"DAY"`
+	output
+}
+
+// Run prints the report.
+func (c *costReport) Run(ctx context.Context, a *app) error {
+	q := engine.CostQuery{Group: c.By}
+	for _, form := range []string{time.DateOnly, time.RFC3339} {
+		if at, err := time.Parse(form, c.Since); err == nil {
+			q.Since = at
+		}
+	}
+	if c.Since != "" && q.Since.IsZero() {
+		return misuse(fmt.Sprintf("--since %q is no day", c.Since), "write it as 2006-01-02, or as 2006-01-02T15:04:05Z")
+	}
+	return a.read(ctx, func(eng Engine) error {
+		if c.Session != "" {
+			s, err := a.session(ctx, eng, c.Session)
+			if err != nil {
+				return err
+			}
+			q.Session = s.ID
+		}
+		report, err := eng.Costs(ctx, q)
+		if err != nil {
+			return err
+		}
+		return c.show(ctx, a, shown{report.Group, report, func() { a.costs(report) }})
+	})
+}
+
+// costs prints a report for people.
+func (a *app) costs(r engine.CostReport) {
+	var rows [][]cell
+	for _, line := range append(slices.Clone(r.Items), r.Total) {
+		shade := plainColor(line.Unpriced)
+		rows = append(rows, []cell{
+			{line.Key, bold}, {text: fmt.Sprint(line.ModelCalls)}, {text: fmt.Sprint(line.InputTokens)}, {text: fmt.Sprint(line.CachedTokens)},
+			{text: fmt.Sprint(line.OutputTokens)}, {text: fmt.Sprint(line.ToolCalls)}, {text: span(time.Duration(line.Milliseconds) * time.Millisecond)},
+			{cost(line), shade},
+		})
+	}
+	a.table([]string{strings.ToUpper(r.Group), "MODEL CALLS", "IN", "CACHED", "OUT", "TOOL CALLS", "TIME", "COST"}, rows)
+	if r.Total.Unpriced > 0 {
+		a.say("the price of %s is not known; a table of your own is read from PERDURE_PRICES", strings.Join(r.Total.Models, ", "))
+	}
+	a.say("reckoned from %s, with prices as of %s", r.Source, r.AsOf)
+}
+
+func plainColor(unpriced int64) color {
+	if unpriced > 0 {
+		return yellow
+	}
+	return dim
+}
+
+// cost is what a line cost. While the price of a part is not known, the whole is not.
+func cost(l engine.CostLine) string {
+	var parts []string
+	for _, c := range slices.Sorted(maps.Keys(l.Cost)) {
+		parts = append(parts, l.Cost[c].String()+" "+string(c))
+	}
+	known := strings.Join(parts, ", ")
+	switch {
+	case l.Unpriced > 0 && known != "":
+		return fmt.Sprintf("unknown: %s and %s without a price", known, count(int(l.Unpriced), "model call"))
+	case l.Unpriced > 0:
+		return "unknown"
+	case known == "" && l.ModelCalls == 0:
+		return "-"
+	case known == "":
+		return "0 " + string(budget.USD)
+	}
+	return known
+}

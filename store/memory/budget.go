@@ -1,0 +1,164 @@
+package memory
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/budget"
+	"github.com/perdure/perdure/store"
+)
+
+// budgets is what a store remembers of them.
+type budgets struct {
+	accounts tree[budget.Account]    // by id
+	holds    tree[budget.Hold]       // by session, work and budget
+	entries  tree[row[budget.Entry]] // by budget, session and work
+	halts    tree[store.BudgetHalt]  // by session
+}
+
+// budgetKey joins ids and names; a NUL stands in none of the ids.
+func budgetKey(parts ...string) string { return strings.Join(parts, "\x00") }
+
+// Budgeted reports whether there is any budget.
+func (v *view) Budgeted() (bool, error) { return v.accounts.root != nil, nil }
+
+// Budgets lists accounts by id.
+func (v *view) Budgets(filter store.BudgetFilter) ([]budget.Account, error) {
+	if len(filter.Subjects) > store.MaxSubjects {
+		return nil, fmt.Errorf("list budgets: %w: %d subjects, at most %d", perdure.Invalid, len(filter.Subjects), store.MaxSubjects)
+	}
+	var found []budget.Account
+	for _, a := range v.accounts.from("") {
+		if (filter.ID == "" || filter.ID == a.ID) && (filter.Subjects == nil || slices.Contains(filter.Subjects, a.Subject)) {
+			found = append(found, a)
+		}
+	}
+	return found, nil
+}
+
+// BudgetHolds lists holds by session, work and budget.
+func (v *view) BudgetHolds(filter store.HoldFilter) ([]budget.Hold, error) {
+	var found []budget.Hold
+	for _, h := range v.holds.from("") {
+		if (filter.Session == "" || filter.Session == h.Session) && (filter.Work == "" || filter.Work == h.Work) {
+			found = append(found, h)
+		}
+	}
+	return found, nil
+}
+
+// BudgetEntries lists the ledger of a budget.
+func (v *view) BudgetEntries(filter store.EntryFilter) ([]budget.Entry, error) {
+	var rows []row[budget.Entry]
+	for key, r := range v.entries.from(budgetKey(string(filter.Budget), "")) {
+		if !strings.HasPrefix(key, budgetKey(string(filter.Budget), "")) {
+			break
+		}
+		rows = append(rows, r)
+	}
+	found := inOrder(rows)
+	if filter.Limit > 0 && len(found) > filter.Limit {
+		found = found[len(found)-filter.Limit:]
+	}
+	return found, nil
+}
+
+// BudgetSum adds up charges.
+func (v *view) BudgetSum(id perdure.BudgetID, after, upTo time.Time) (sum budget.Sum, err error) {
+	all, err := v.BudgetEntries(store.EntryFilter{Budget: id})
+	for _, e := range all {
+		if e.Kind != budget.Charge || !e.At.After(micro(after)) || !upTo.IsZero() && e.At.After(micro(upTo)) {
+			continue
+		}
+		sum.Amount = sum.Amount.Plus(e.Amount)
+		if e.Unpriced {
+			sum.Unpriced++
+		}
+	}
+	return sum, err
+}
+
+// BudgetHalts lists the sessions that budgets keep from going on.
+func (v *view) BudgetHalts() (found []store.BudgetHalt, err error) {
+	for _, h := range v.halts.from("") {
+		found = append(found, h)
+	}
+	return found, nil
+}
+
+// PutBudget adds or replaces an account.
+func (t *tx) PutBudget(a budget.Account) error {
+	a.From, a.CreatedAt, a.UpdatedAt = micro(a.From), micro(a.CreatedAt), micro(a.UpdatedAt)
+	t.accounts = t.accounts.put(string(a.ID), a)
+	return nil
+}
+
+// RemoveBudget removes a budget with its holds and its ledger.
+func (t *tx) RemoveBudget(id perdure.BudgetID) error {
+	if !t.accounts.has(string(id)) {
+		return fmt.Errorf("remove budget %s: %w", id, perdure.NotFound)
+	}
+	t.accounts = t.accounts.remove(string(id))
+	t.holds = without(t.holds, func(h budget.Hold) bool { return h.Budget == id })
+	t.entries = without(t.entries, func(r row[budget.Entry]) bool { return r.value.Budget == id })
+	return nil
+}
+
+// PutHold adds or replaces a hold.
+func (t *tx) PutHold(h budget.Hold) error {
+	h.At = micro(h.At)
+	t.holds = t.holds.put(budgetKey(string(h.Session), h.Work, string(h.Budget)), h)
+	return nil
+}
+
+// RemoveHold says whether a hold was there.
+func (t *tx) RemoveHold(h budget.Hold) (bool, error) {
+	key := budgetKey(string(h.Session), h.Work, string(h.Budget))
+	was := t.holds.has(key)
+	t.holds = t.holds.remove(key)
+	return was, nil
+}
+
+// AddEntry adds a line, once.
+func (t *tx) AddEntry(e budget.Entry) (bool, error) {
+	key := budgetKey(string(e.Budget), string(e.Session), e.Work)
+	if t.entries.has(key) {
+		return false, nil
+	}
+	e.At = micro(e.At)
+	t.entries = t.entries.put(key, row[budget.Entry]{position: t.nextPosition(), value: e})
+	return true, nil
+}
+
+// PutHalt notes which budget keeps a session from going on.
+func (t *tx) PutHalt(h store.BudgetHalt) error {
+	if h.Budget == "" {
+		t.halts = t.halts.remove(string(h.Session))
+		return nil
+	}
+	t.halts = t.halts.put(string(h.Session), h)
+	return nil
+}
+
+// removeBudgets removes what of budgets goes with a session.
+func (t *tx) removeBudgets(id perdure.SessionID) {
+	for key, a := range t.accounts.from("") {
+		if a.Scope == budget.Session && a.Subject.ID == string(id) {
+			_ = t.RemoveBudget(perdure.BudgetID(key)) // it is there
+		}
+	}
+	for key, h := range t.holds.from("") { // of what does not run any more
+		if h.Session != id {
+			continue
+		}
+		t.holds = t.holds.remove(key)
+		if a, ok := t.accounts.get(string(h.Budget)); ok {
+			a.Reserved = a.Reserved.Less(h.Amount)
+			t.accounts = t.accounts.put(string(h.Budget), a)
+		}
+	}
+	t.halts = t.halts.remove(string(id))
+}
