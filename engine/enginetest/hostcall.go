@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/budget"
 	"github.com/perdure/perdure/engine"
 )
 
@@ -21,6 +22,7 @@ func hostCallLaws() []law {
 		{"a_call_joins_one_whose_reply_was_not_told", hostCallJoins},
 		{"a_host_call_that_is_refused_was_never_there", hostCallRefused},
 		{"host_calls_take_none_of_their_sessions_places", hostCallPlaces},
+		{"a_budget_holds_for_host_calls", hostCallBudget},
 		{"a_host_call_waits_for_a_person_and_is_canceled", hostCallWaits},
 	}
 }
@@ -233,6 +235,21 @@ func hostCallPlaces(t *testing.T, open Harness) { // BG16
 	}
 	s.Release("hold")
 	s.allEnded()
+}
+
+func hostCallBudget(t *testing.T, open Harness) {
+	s := begin(t, open, Setup{Script: justDone})
+	b := s.cap(budget.Calls, "2")
+	for range 2 {
+		s.hostEnded(s.host(engine.CallOrder{Tool: "note"}).ID)
+	}
+	third := s.host(engine.CallOrder{Tool: "note"})
+	if third.Task != nil || third.Result == nil || third.Result.ErrorKind != perdure.ErrorRejected || !strings.Contains(third.Result.Error, "used up") {
+		t.Errorf("got %+v, want a refusal", third)
+	}
+	if got := s.standing(b.ID); got.Spent != budget.Whole(2) || len(s.Effects("note")) != 2 {
+		t.Errorf("got %+v and %d effects, want 2 spent", got, len(s.Effects("note")))
+	}
 }
 
 func hostCallWaits(t *testing.T, open Harness) { // AP2, RC1
