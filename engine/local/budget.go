@@ -70,7 +70,7 @@ func (e *Engine) SetBudget(ctx context.Context, b budget.Budget, by string) (set
 	if err != nil {
 		return set, fmt.Errorf("set budget of %s %s: %w", b.Scope, b.Subject.ID, err)
 	}
-	e.wakeHalted(ctx)
+	e.wakeHalted(context.WithoutCancel(ctx))
 	return set, nil
 }
 
@@ -127,7 +127,7 @@ func (e *Engine) RemoveBudget(ctx context.Context, id perdure.BudgetID) error {
 	if err != nil {
 		return err
 	}
-	e.wakeHalted(ctx)
+	e.wakeHalted(context.WithoutCancel(ctx))
 	return nil
 }
 
@@ -214,19 +214,22 @@ func (e *Engine) resume(ctx context.Context, id perdure.SessionID, by string, wa
 // engine runs. Where none is stopped it costs one look. What fails is tried again with the next beat.
 func (e *Engine) wakeHalted(ctx context.Context) {
 	var ready []perdure.SessionID
-	err := e.view(context.WithoutCancel(ctx), func(r store.Reader) error {
+	err := e.view(ctx, func(r store.Reader) error {
 		ready = nil
 		halts, err := r.BudgetHalts()
 		woken := map[perdure.BudgetID]int{}
 		for _, h := range halts {
-			if err != nil {
-				return err
-			}
 			if woken[h.Budget] == revivedAtOnce {
 				continue
 			}
-			var may bool
-			if may, err = e.mayResume(r, h); may {
+			may, unread := e.mayResume(r, h)
+			if errors.Is(unread, perdure.Unavailable) || store.Broken(unread) {
+				return unread
+			}
+			if unread != nil { // it keeps none of the others
+				e.cfg.Log.Warn("a session that a budget stopped could not be looked at", "session", h.Session, "error", unread)
+			}
+			if may {
 				woken[h.Budget]++
 				ready = append(ready, h.Session)
 			}
@@ -237,7 +240,7 @@ func (e *Engine) wakeHalted(ctx context.Context) {
 		e.cfg.Log.Warn("what budgets stopped could not be looked at", "error", err)
 	}
 	for _, id := range ready {
-		if err := e.resume(context.WithoutCancel(ctx), id, "runtime", false); err != nil && !errors.Is(err, perdure.Conflict) {
+		if err := e.resume(ctx, id, "runtime", false); err != nil && !errors.Is(err, perdure.Conflict) {
 			e.cfg.Log.Warn("a session was not let go on", "session", id, "error", err)
 		}
 	}

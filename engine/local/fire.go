@@ -283,41 +283,20 @@ func (e *Engine) toReplace(r store.Reader, s perdure.Schedule) (perdure.TaskID, 
 	return t.ID, err == nil && t.State.Live() && !t.CancelRequested()
 }
 
-// former says whether the former fire of a schedule is still at work, and whether its turn failed.
-func former(r store.Reader, s perdure.Schedule) (busy, failed bool, err error) {
-	if s.LastFire.IsZero() {
-		return false, false, nil
-	}
-	f, err := r.Fire(s.ID, s.LastFire)
-	if err != nil && !errors.Is(err, perdure.NotFound) {
-		return false, false, err
-	}
-	return atWork(r, f)
-}
-
-// atWork says whether what a fire began is still at work, and whether its turn failed.
-func atWork(r store.Reader, f perdure.Fire) (busy, failed bool, err error) {
-	switch {
-	case f.Task != "":
-		t, err := r.Task("", f.Task)
-		if errors.Is(err, perdure.NotFound) {
-			return false, false, nil // long ago
-		}
-		return t.State.Live(), false, err
-	case f.Message != "":
-		events, err := r.Events(f.Session, f.Seq, 0)
-		ended, failed := perdure.MessageFate(events, f.Message)
-		return !ended, failed, err
-	}
-	return false, false, nil
-}
-
-// forgetEnded forgets the late fires that are not at work any more.
+// forgetEnded forgets the late fires that are not at work any more, and those that only wait for somebody: they would keep all
+// others waiting with them.
 func (e *Engine) forgetEnded(r store.Reader) error {
 	for id, f := range e.time.late {
 		busy, _, err := atWork(r, f)
 		if err != nil && !errors.Is(err, perdure.NotFound) {
 			return err
+		}
+		if busy {
+			waits, err := forSomebody(r, f)
+			if err != nil {
+				return err
+			}
+			busy = !waits
 		}
 		if !busy {
 			delete(e.time.late, id)
@@ -364,6 +343,12 @@ func (e *Engine) fire(ctx context.Context, s perdure.Schedule, want perdure.Sche
 	}
 	err = e.cfg.Store.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
 		fire = perdure.Fire{}
+		if run != nil {
+			run.Forget() // an earlier run of this transaction was undone
+			if err := e.fence(tx); err != nil {
+				return err
+			}
+		}
 		now, err := effect.HeldSchedule(tx, "", s.ID)
 		if errors.Is(err, perdure.NotFound) {
 			return nil
@@ -386,6 +371,14 @@ func (e *Engine) fire(ctx context.Context, s perdure.Schedule, want perdure.Sche
 		return fire, fmt.Errorf("fire schedule %s for %s: %w", s.ID, want.Nominal.Format(time.RFC3339), err)
 	}
 	return fire, nil
+}
+
+// fence keeps a worker whose lease has passed from claiming a run that others would take from it at once (TK8).
+func (e *Engine) fence(tx store.Tx) error {
+	if !e.cfg.Shared {
+		return nil
+	}
+	return e.effects.LeaseHolds(tx)
 }
 
 // fireIn is the commit of fire.
@@ -418,6 +411,13 @@ func (e *Engine) fireIn(tx store.Tx, s perdure.Schedule, step perdure.ScheduleSt
 		if fire, err = e.enact(tx, next, fire, run); err != nil {
 			return fire, err
 		}
+		if fire.Outcome == perdure.SkippedBudget {
+			step.Schedule = next
+			next = s.Withheld(step, fire.Reason).Schedule
+			if err := tx.PutSchedule(next, store.ScheduleCaps{}); err != nil {
+				return fire, err
+			}
+		}
 	}
 	fact := perdure.Fact(perdure.ScheduleSkipped{Fire: fire})
 	if fire.Outcome == perdure.Fired {
@@ -447,7 +447,7 @@ func (e *Engine) countFormer(tx store.Tx, s, next perdure.Schedule) (perdure.Sch
 	return e.effects.CountFailure(tx, next, failed, !failed)
 }
 
-// enact adds the task or the message of a fire. What finds no place has failed to start.
+// enact adds the task or the message of a fire. What finds no place has failed to start; what a budget refuses is skipped (SC21).
 func (e *Engine) enact(tx store.Tx, s perdure.Schedule, fire perdure.Fire, run *effect.Scheduled) (perdure.Fire, error) {
 	if run != nil {
 		fire.Task = run.Task
@@ -456,6 +456,10 @@ func (e *Engine) enact(tx store.Tx, s perdure.Schedule, fire perdure.Fire, run *
 			return fire, err
 		}
 		fire.Task, fire.Outcome, fire.Reason = "", perdure.FireNotStarted, err.Error()
+		if effect.Unpaid(err) {
+			fire.Outcome = perdure.SkippedBudget
+			return fire, nil
+		}
 		if s, err = e.effects.CountFailure(tx, s, true, false); err == nil {
 			err = tx.PutSchedule(s, store.ScheduleCaps{})
 		}

@@ -29,6 +29,8 @@ type bell struct {
 	takes time.Duration // a run of the tool
 	fails bool
 	last  *faulty.Store // of the engine that was started last
+	share bool          // the store is one of several workers
+	over  store.Store   // what engines are given in the place of st; nil: st
 
 	mu     sync.Mutex
 	runs   map[string]int // by idempotency key
@@ -79,11 +81,15 @@ func (b *bell) start(plan faulty.Plan) (*local.Engine, func()) {
 	}
 	ctx, stop := context.WithCancel(context.WithoutCancel(b.Context()))
 	plan.Died = stop
-	cfg := local.Config{Store: faulty.New(b.st, plan), Model: m, Drain: -1, PerSession: -1, PerProcess: -1, QueueLength: 2000, Grace: time.Millisecond}
-	cfg.Schedules, cfg.Beat, cfg.Lease = b.rules, 10*time.Minute, time.Hour
+	if b.over == nil {
+		b.over = b.st
+	}
+	cfg := local.Config{Store: faulty.New(b.over, plan), Model: m, Drain: -1, PerSession: -1, PerProcess: -1, QueueLength: 2000, Grace: time.Millisecond}
+	cfg.Schedules, cfg.Beat, cfg.Lease, cfg.Shared = b.rules, 10*time.Minute, time.Hour, b.share
 	b.last = cfg.Store.(*faulty.Store)
 	ring := tool.NewBackground(tool.Spec{Name: "ring", Description: "Rings", Class: perdure.Idempotent, NeedsEnv: true}, b.ring)
-	cfg.Tools = tool.NewRegistry(append([]tool.Tool{ring}, background.Tools(background.Config{})...)...)
+	asks := tool.NewBackground(tool.Spec{Name: "ask", Description: "Asks first", Class: perdure.Idempotent, NeedsEnv: true, Policy: tool.PolicyRequiresApproval}, b.ring)
+	cfg.Tools = tool.NewRegistry(append([]tool.Tool{ring, asks}, background.Tools(background.Config{})...)...)
 	eng, err := local.Open(ctx, cfg)
 	if err != nil {
 		b.Fatal(err)

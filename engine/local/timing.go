@@ -1,12 +1,14 @@
 package local
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/cron"
+	"github.com/perdure/perdure/store"
 )
 
 // The defaults of the firing of schedules (chapter 18).
@@ -87,4 +89,47 @@ func checkTiming(s perdure.Schedule, now time.Time, rules perdure.ScheduleRules)
 		err = s.CheckTiming(timing, now, rules)
 	}
 	return timing, err
+}
+
+// former says whether the former fire of a schedule is still at work, and whether its turn failed.
+func former(r store.Reader, s perdure.Schedule) (busy, failed bool, err error) {
+	if s.LastFire.IsZero() {
+		return false, false, nil
+	}
+	f, err := r.Fire(s.ID, s.LastFire)
+	if err != nil && !errors.Is(err, perdure.NotFound) {
+		return false, false, err
+	}
+	return atWork(r, f)
+}
+
+// atWork says whether what a fire began is still at work, and whether its turn failed.
+func atWork(r store.Reader, f perdure.Fire) (busy, failed bool, err error) {
+	switch {
+	case f.Task != "":
+		t, err := r.Task("", f.Task)
+		if errors.Is(err, perdure.NotFound) {
+			return false, false, nil // long ago
+		}
+		return t.State.Live(), false, err
+	case f.Message != "":
+		events, err := r.Events(f.Session, f.Seq, 0)
+		ended, failed := perdure.MessageFate(events, f.Message)
+		return !ended, failed, err
+	}
+	return false, false, nil
+}
+
+// forSomebody reports whether a fire that is at work waits for a person: for an answer, or for its session to be resumed.
+func forSomebody(r store.Reader, f perdure.Fire) (bool, error) {
+	if f.Task != "" {
+		t, err := r.Task("", f.Task)
+		return err == nil && t.Waits(), err
+	}
+	row, err := r.Session(f.Session)
+	if err != nil || row.Status == perdure.SessionPaused {
+		return err == nil, err
+	}
+	open, err := r.Approvals(store.ApprovalFilter{Session: f.Session, State: perdure.ApprovalOpen, Limit: 1})
+	return len(open) > 0, err
 }

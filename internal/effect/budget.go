@@ -231,7 +231,7 @@ func (e *Effects) reserveTask(tx store.Tx, o *owner, t perdure.Task) error {
 		Who: o.who(), Work: budget.WorkOfCall(t.LedgerKey().Call), Uses: callUses(t.Tool, len(t.Spec.Arguments)),
 	})
 	if err == nil && refused != nil {
-		err = &noPlace{"Not started: " + refused.Why + "."}
+		err = &noPlace{text: "Not started: " + refused.Why + ".", unpaid: true}
 	}
 	return err
 }

@@ -266,7 +266,7 @@ func (e *Effects) mayDetach(tx store.Reader, session perdure.SessionID) error {
 	_, ofProcess := e.cfg.Runner.Places(session)
 	capped := e.cfg.PerSessionDetached > 0 && e.cfg.Overflow != OverflowEvict // there the oldest goes instead (BG17)
 	if capped && detached >= e.cfg.PerSessionDetached || e.cfg.PerProcess > 0 && ofProcess >= e.cfg.PerProcess {
-		return &noPlace{"There is no place in the background: the call stays in the foreground until one is free."}
+		return &noPlace{text: "There is no place in the background: the call stays in the foreground until one is free."}
 	}
 	return nil
 }

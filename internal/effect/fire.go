@@ -130,10 +130,14 @@ func (e *Effects) judgeScheduled(ctx context.Context, run *Scheduled, task perdu
 	return task, err
 }
 
+// Forget forgets what a transaction that was undone claimed: each run of it begins with that, since it may not come to
+// StartScheduled again.
+func (run *Scheduled) Forget() { run.claimed, run.started = perdure.Call{}, perdure.Task{} }
+
 // StartScheduled adds the run to the commit of its fire: it runs, or waits in the queue or for a person. Limit: there is no
 // place for it, and nothing was written.
 func (e *Effects) StartScheduled(tx store.Tx, run *Scheduled) error {
-	run.claimed, run.started = perdure.Call{}, perdure.Task{}
+	run.Forget()
 	if run.refusal != nil {
 		return e.failScheduled(tx, run)
 	}

@@ -245,9 +245,9 @@ func (e *Effects) place(tx store.Reader, session perdure.SessionID) (free bool, 
 	case e.cfg.Overflow != OverflowReject && (e.cfg.QueueLength == 0 || queued < e.cfg.QueueLength):
 		return false, queued + 1, nil
 	case processFull && !sessionFull:
-		return false, 0, &noPlace{fmt.Sprintf("Worker is already running the maximum %d active background runs. Try again after an existing run finishes.", e.cfg.PerProcess)}
+		return false, 0, &noPlace{text: fmt.Sprintf("Worker is already running the maximum %d active background runs. Try again after an existing run finishes.", e.cfg.PerProcess)}
 	default:
-		return false, 0, &noPlace{fmt.Sprintf("Maximum %d active background runs per session. Wait for an existing run to finish before starting another.", e.cfg.PerSession)}
+		return false, 0, &noPlace{text: fmt.Sprintf("Maximum %d active background runs per session. Wait for an existing run to finish before starting another.", e.cfg.PerSession)}
 	}
 }
 
@@ -261,13 +261,22 @@ func countTasks(r store.Reader, state perdure.TaskState, session perdure.Session
 }
 
 // noPlace is a cap that is reached, in the words that the model reads (8.1 rows 19, 20).
-type noPlace struct{ text string }
+type noPlace struct {
+	text   string
+	unpaid bool // a budget refuses it
+}
 
 // Error returns the words.
 func (n *noPlace) Error() string { return n.text }
 
 // Is reports Limit.
 func (n *noPlace) Is(target error) bool { return target == perdure.Limit }
+
+// Unpaid reports whether a run found no place because of a budget.
+func Unpaid(err error) bool {
+	var none *noPlace
+	return errors.As(err, &none) && none.unpaid
+}
 
 // claimTask claims the task's row in the effect ledger: a new one, or the one of an earlier execution.
 func (e *Effects) claimTask(tx store.Tx, task perdure.Task) (perdure.Call, error) {

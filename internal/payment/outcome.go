@@ -18,13 +18,20 @@ const notSent = "nothing was sent: the record of the attempt was not certain"
 const pause = 50 * time.Millisecond
 
 // carryOut asks the wallet and records what came of it. Once asked, the wallet is waited for, whatever becomes of ctx: an
-// answer that nobody hears is worth nothing.
-func (a *Authority) carryOut(ctx context.Context, p store.Payment, o tool.PaymentOrder) (tool.PaymentReceipt, error) {
+// answer that nobody hears is worth nothing. It is asked nothing once until has passed, as in a process that stood still
+// before this.
+func (a *Authority) carryOut(ctx context.Context, p store.Payment, o tool.PaymentOrder, until time.Time) (tool.PaymentReceipt, error) {
 	asked, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.cfg.Wait)
 	defer cancel()
-	receipt, err := a.cfg.Wallet.Pay(asked, Transfer{
-		Key: IDOf(p), Capability: p.Capability, Host: p.Host, Operation: p.Operation, Amount: o.Amount, Parameters: o.Parameters,
-	})
+	asked, stop := context.WithDeadline(asked, until)
+	defer stop()
+	var receipt string
+	err := asked.Err()
+	if err == nil {
+		receipt, err = a.cfg.Wallet.Pay(asked, Transfer{
+			Key: IDOf(p), Capability: p.Capability, Host: p.Host, Operation: p.Operation, Amount: o.Amount, Parameters: o.Parameters,
+		})
+	}
 	end := store.PaymentEnd{Hash: p.Hash, Attempt: p.Attempt, Token: p.Token, State: store.PaymentPaid, Receipt: cut(receipt)}
 	var refused *Refusal
 	switch {

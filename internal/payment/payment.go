@@ -105,12 +105,13 @@ func (p port) Pay(ctx context.Context, o tool.PaymentOrder) (tool.PaymentReceipt
 	if ctx.Err() != nil {
 		return tool.PaymentReceipt{}, context.Cause(ctx)
 	}
+	until := time.Now().Add(p.a.cfg.Wait + p.a.cfg.Record) // from then on the attempt is unknown, and somebody may say that it was not made
 	attempt, err = p.reserve(ctx, attempt, o)
 	if err != nil {
 		p.a.cfg.Log.Info("a payment was refused", "session", p.session, "call", p.call.ID, "tool", p.call.Tool, "payment", attempt.Hash, "why", err)
 		return tool.PaymentReceipt{}, err
 	}
-	return p.a.carryOut(ctx, attempt, o)
+	return p.a.carryOut(ctx, attempt, o, until)
 }
 
 // check looks at an order without the store, brings its parameters into their one form, and makes the attempt of it.

@@ -163,7 +163,7 @@ func TestInTx(t *testing.T) {
 
 func TestDiskFull(t *testing.T) {
 	t.Parallel()
-	s := withSession(t, sqlite.Config{Dir: t.TempDir(), MaxPages: 128})
+	s := withSession(t, sqlite.Config{Dir: t.TempDir(), MaxPages: 192})
 	ctx := context.Background()
 	put := func(name string) error {
 		return s.InTx(ctx, func(tx store.Tx) error {
@@ -213,7 +213,7 @@ func TestDiskFullAmongNeighbours(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		s := withSession(t, sqlite.Config{Dir: dir, MaxPages: 128})
+		s := withSession(t, sqlite.Config{Dir: dir, MaxPages: 192})
 		release := held(t, s)
 		errs := make([]error, 8)
 		var wg sync.WaitGroup

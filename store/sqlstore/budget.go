@@ -220,11 +220,14 @@ func (tx *Tx) PutHalt(h store.BudgetHalt) (err error) {
 // removeBudgets removes what of budgets goes with a session.
 func (tx *Tx) removeBudgets(id perdure.SessionID) error {
 	own := budget.Subject{Scope: budget.Session, ID: string(id)}
+	if _, err := tx.exec(removeHalt, id); err != nil { // also that of a budget that is gone
+		return err
+	}
 	some, err := tx.Budgeted()
 	if err != nil || !some {
 		return err
 	}
-	for _, statement := range []string{releaseSessionHolds, removeSessionHolds, removeHalt} {
+	for _, statement := range []string{releaseSessionHolds, removeSessionHolds} {
 		if _, err := tx.exec(statement, id); err != nil {
 			return err
 		}

@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/store"
@@ -22,7 +23,7 @@ const (
 	listAtWork    = `SELECT ` + sessionColumns + ` FROM session WHERE parent_id = $2 AND parent_id <> '' AND worker_id <> '' ORDER BY created_us DESC, id DESC LIMIT $1`
 	takeSession   = `UPDATE session SET epoch = epoch + 1, worker_id = $2, taken_seq = last_seq,
 		take_ups = CASE WHEN epoch > 0 AND last_seq = taken_seq THEN take_ups + 1 ELSE 0 END
-		WHERE id = $1 RETURNING ` + sessionColumns
+		WHERE id = $1 RETURNING ` + sessionColumns + `, ` + anyBudget
 	selectFence    = `SELECT epoch, last_seq, ` + anyBudget + ` FROM session WHERE id = $1`
 	saveSession    = `UPDATE session SET title = $2, status = $3, updated_us = $4 WHERE id = $1`
 	releaseSession = `UPDATE session SET worker_id = '', taken_seq = last_seq WHERE id = $1 AND epoch = $2`
@@ -81,13 +82,25 @@ func (tx *Tx) CreateSession(s store.Session) error {
 
 // TakeSession makes worker the driver. The first taking counts no take-up, since nothing was taken before.
 func (tx *Tx) TakeSession(id perdure.SessionID, worker perdure.WorkerID) (store.Session, error) {
-	s, err := one(tx, scanSession, takeSession, id, worker)
+	var budgeted bool
+	scan := func(r row) (store.Session, error) { return scanSession(longer{r, []any{&budgeted}}) }
+	s, err := one(tx, scan, takeSession, id, worker)
 	if err != nil {
 		return store.Session{}, fmt.Errorf("take session %s: %w", id, err)
 	}
 	tx.held(id)
+	tx.budgeted = &budgeted
 	return s, nil
 }
+
+// longer is a row with more columns than who scans it knows of.
+type longer struct {
+	row
+	more []any // where they go
+}
+
+// Scan reads all of them.
+func (l longer) Scan(into ...any) error { return l.row.Scan(slices.Concat(into, l.more)...) }
 
 // LockSession locks the row, checks the fence, and returns the seq of the last event.
 func (tx *Tx) LockSession(id perdure.SessionID, epoch int64) (int64, error) {

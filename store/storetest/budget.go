@@ -281,6 +281,19 @@ func budgetGoes(s *subject) {
 		}
 		return errors.Join(err, also)
 	})
+
+	other := s.session() // whose halt outlived all budgets
+	s.write(func(tx store.Tx) error {
+		return errors.Join(tx.RemoveBudget(budgetID(2)), tx.PutHalt(store.BudgetHalt{Session: other, Budget: budgetID(2)}))
+	})
+	s.write(func(tx store.Tx) error { return tx.RemoveSession(other) })
+	s.read(func(r store.Reader) error {
+		halts, err := r.BudgetHalts()
+		if len(halts) != 0 {
+			s.Errorf("%+v are left without budgets", halts)
+		}
+		return err
+	})
 }
 
 func budgetRemoved(s *subject) {
