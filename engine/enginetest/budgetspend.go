@@ -31,7 +31,11 @@ const spendingPrices = `{
 // budgetOfMoney spends dollars at prices that are known: the limit stops the work before it begins, no digit is lost on the way into
 // the ledger and the report, and a model without a price is told apart.
 func budgetOfMoney(t *testing.T, open Harness) {
-	s := begin(t, open, Setup{Script: spending, Prices: spendingPrices, Agent: perdure.Agent{Model: "dear"}})
+	prices, err := budget.ParseTable([]byte(spendingPrices))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := begin(t, open, Setup{Script: spending, Prices: &prices, Agent: perdure.Agent{Model: "dear"}})
 	b := s.cap(budget.USD, "4")
 
 	s.say("go")

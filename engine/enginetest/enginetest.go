@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/budget"
 	"github.com/perdure/perdure/engine"
 )
 
@@ -69,7 +70,7 @@ type Setup struct {
 	Checkpoint int    // bytes of new text of an answer before it is kept; 0: the default
 	Guard      string // a word; an answer that has it is replaced by "[withheld]", by the host's guard "word"
 
-	Prices         string        // a table of prices, in its own format; empty: the one that comes with the program
+	Prices         *budget.Table // what models and tools cost; nil: what comes with the program
 	SoftBudget     time.Duration // of tools that name none; 0: the default
 	ApprovalExpiry time.Duration // 0: never
 	Background     []string      // tools that the host routes to the background

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
-	"github.com/perdure/perdure/budget"
 	"github.com/perdure/perdure/dispatch"
 	"github.com/perdure/perdure/engine/enginetest"
 	"github.com/perdure/perdure/engine/local"
@@ -39,13 +38,7 @@ func Config(s enginetest.Setup, st store.Store, m model.Model, tools *tool.Regis
 			return "[withheld]", strings.Contains(text, s.Guard)
 		}}}
 	}
-	if s.Prices != "" {
-		prices, err := budget.ParseTable([]byte(s.Prices))
-		if err != nil {
-			panic("a law's table of prices: " + err.Error())
-		}
-		cfg.Money.Prices = &prices
-	}
+	cfg.Money.Prices = s.Prices
 	h := host(s)
 	cfg.Route, cfg.Permit = h.route, h.permit
 	if s.Hook != "" {
