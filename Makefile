@@ -1,6 +1,6 @@
 .DEFAULT_GOAL := help
 
-.PHONY: help demo test sim security museum reliability lint cover bench load generate
+.PHONY: help demo test sim security museum reliability lint cover bench load conformance generate
 
 help: ## lists the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' Makefile
@@ -39,6 +39,9 @@ bench: ## measures Perdure beside plain SQLite, and beside plain Postgres where 
 	CGO_ENABLED=0 go run ./bench
 	CGO_ENABLED=0 go run ./bench/schedules
 	CGO_ENABLED=0 go run ./bench/borders
+
+conformance: ## the MCP suites against our server, the inspector's CLI, and two servers of others behind the proxy; installs what it needs of Node
+	@bash scripts/conformance.sh
 
 load: ## 200 clients on one server, of which 20 never read: what the others notice, who is cut, what the server takes
 	CGO_ENABLED=0 go run ./bench/load

@@ -26,7 +26,7 @@ const (
 	OriginRouted   Origin = "routed"   // by the host's policy
 	OriginSchedule Origin = "schedule"
 	OriginSubagent Origin = "subagent"
-	OriginHost     Origin = "host"
+	OriginHost     Origin = "host" // by a caller that is no model: an MCP client, a program
 )
 
 // TaskState is the state of a task (7.2).
@@ -271,6 +271,7 @@ type Task struct {
 	DetachedAt time.Time `json:"detached_at,omitzero"`
 	FinishedAt time.Time `json:"finished_at,omitzero"`
 	ResolvedAt time.Time `json:"resolved_at,omitzero"` // of an operator's last word
+	ToldAt     time.Time `json:"told_at,omitzero"`     // the caller has the whole reply to the call that it made; host tasks only (M4)
 	UpdatedAt  time.Time `json:"updated_at"`
 }
 
@@ -284,7 +285,16 @@ func (t Task) LedgerKey() CallKey {
 }
 
 // FromCall reports whether the task is a call that left the foreground, or was never there: it runs as the call would.
-func (t Task) FromCall() bool { return t.Origin == OriginDetached || t.Origin == OriginRouted }
+func (t Task) FromCall() bool {
+	return t.Origin == OriginDetached || t.Origin == OriginRouted || t.Origin == OriginHost
+}
+
+// Beside reports whether the task takes none of its session's places: it left the foreground, or a caller that is no
+// model asked for it (BG16). It counts in the process.
+func (t Task) Beside() bool { return t.Origin == OriginDetached || t.Origin == OriginHost }
+
+// Taken reports whether the caller reads the task's end by its handle: then nothing is delivered anywhere.
+func (t Task) Taken() bool { return t.Origin == OriginHost && t.Delivery == Manual }
 
 // CancelRequested reports whether somebody asked for the task's end.
 func (t Task) CancelRequested() bool { return !t.CancelRequestedAt.IsZero() }

@@ -35,6 +35,7 @@ type TaskUpdate struct {
 	Lane             Lane     // Background: its call left the turn (LN1)
 	Delivery         Delivery // how the end comes home; live tasks only
 	Wake             Wake     // likewise
+	Told             bool     // the reply to its caller was written whole
 }
 
 // CancelRequest is who asked for a task's end, when and why.
@@ -108,6 +109,7 @@ func (t Task) fillIn(u TaskUpdate, now time.Time) TaskChange {
 	if u.Delivered != "" && t.undelivered() {
 		t.Delivered = u.Delivered
 	}
+	t.tell(u, now)
 	change := TaskChange{Task: t, Answer: Updated, Canceled: t.CancelRequested()}
 	change.Event = t.newsworthy(old)
 	if change.Event || t.Summary != old.Summary || t.Delivered != old.Delivered {
@@ -165,6 +167,13 @@ func (t *Task) reopen(to TaskState) {
 	}
 }
 
+// tell notes, once, that the caller has its reply.
+func (t *Task) tell(u TaskUpdate, now time.Time) {
+	if u.Told && t.ToldAt.IsZero() {
+		t.ToldAt = now
+	}
+}
+
 // undelivered reports whether the task's result has not come home yet.
 func (t Task) undelivered() bool { return t.Delivered == NotDelivered || t.Delivered == "" }
 
@@ -194,6 +203,7 @@ func (t *Task) copyFields(u TaskUpdate, now time.Time) {
 	if u.Lane == Background && t.Lane != Background {
 		t.Lane, t.DetachedAt = Background, now
 	}
+	t.tell(u, now)
 	t.Delivery = Delivery(orString(string(u.Delivery), string(t.Delivery)))
 	t.Wake = Wake(orString(string(u.Wake), string(t.Wake)))
 	if u.Cancel != nil && !t.CancelRequested() { // the first request wins (RC1)

@@ -40,6 +40,9 @@ type Work struct {
 	// Gone, if set, is called once when the work has really returned and its place is free.
 	Gone func()
 
+	// Beside says that the work takes none of its session's places, wherever it began (BG16).
+	Beside bool
+
 	// Soft is the time of execution until Detach is asked; 0 and less: never. Only for work that begins in
 	// the foreground (LN3).
 	Soft time.Duration
@@ -186,7 +189,7 @@ func (d *Runner) Places(session perdure.SessionID) (ofSession, ofProcess int) {
 			continue
 		}
 		ofProcess++
-		if r.work.Session == session && !r.detached() {
+		if r.work.Session == session && !r.detached() && !r.work.Beside {
 			ofSession++
 		}
 	}

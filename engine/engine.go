@@ -32,6 +32,7 @@ type Engine interface {
 	Budgets
 	Costs
 	Tools
+	HostCalls
 }
 
 // Sessions starts sessions and shows them.
@@ -152,6 +153,38 @@ type Tools interface {
 	// CallTool runs a pure or idempotent tool once, outside any session, and returns its record. Invalid: the
 	// arguments are wrong, or the tool needs a session. NotFound: no such tool.
 	CallTool(ctx context.Context, name string, args json.RawMessage) (perdure.ToolResult, error)
+}
+
+// HostCalls runs tools for callers that are no model: MCP clients, and programs. Each call is a task of its session from its
+// start, with a claim in the ledger; its caller takes the result by the call's handle, and nothing enters the transcript.
+type HostCalls interface {
+	// StartCall starts a call. It is durable when StartCall returns (M1). A call that its tool's checks or a policy refuse
+	// has a result and no task. NotFound: no such session or tool. Conflict: the key stands for another call.
+	StartCall(ctx context.Context, o CallOrder) (HostCall, error)
+	// FindCall returns a call by its handle, with its result once it has ended. NotFound: the session has no such call.
+	FindCall(ctx context.Context, key perdure.CallKey) (HostCall, error)
+	// ToldCall notes that the caller has the whole reply, so that no other call joins this one (M4).
+	ToldCall(ctx context.Context, key perdure.CallKey) error
+}
+
+// CallOrder asks for a call.
+type CallOrder struct {
+	Session perdure.SessionID `json:"-"`
+	Tool    string            `json:"tool"`
+	Args    json.RawMessage   `json:"args,omitempty"`  // empty: {}
+	Title   string            `json:"title,omitempty"` // of the task; empty: the tool's display name
+	Key     string            `json:"key,omitempty"`   // of the caller's own: the same key is the same call, for ever; empty: none
+	// Join is for a call without a key: one of the same content, not older than this, whose caller was not told the whole
+	// reply, is this one. A pure tool's never is. 0: none is.
+	Join time.Duration `json:"join_ns,omitempty"`
+}
+
+// HostCall is a call of a caller that is no model.
+type HostCall struct {
+	ID     perdure.CallID      `json:"id"`               // its handle
+	Task   *perdure.Task       `json:"task,omitempty"`   // nil: it was refused, or its task is forgotten by now
+	Result *perdure.ToolResult `json:"result,omitempty"` // nil: it has not ended
+	Joined bool                `json:"joined,omitempty"` // it was there before
 }
 
 // Session is a session as callers see it.

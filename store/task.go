@@ -20,7 +20,7 @@ type TaskFilter struct {
 type TaskCount struct {
 	Session  perdure.SessionID
 	N        int
-	Detached int // of the N, those whose Origin is perdure.OriginDetached: they take none of the session's places (BG16)
+	Detached int // of the N, those that are Beside: they take none of the session's places (BG16)
 	Agents   int // of the N, those whose Origin is perdure.OriginSubagent: their limits are others (SA5)
 	Monitors int // of the N, those whose Kind is perdure.KindMonitor: they stand for their schedules and run nothing
 }

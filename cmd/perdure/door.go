@@ -33,7 +33,8 @@ type door struct {
 	dir    string
 	keys   *keys
 	log    *slog.Logger
-	socket string // path; empty: there is none
+	socket string   // path; empty: there is none
+	tools  []string // that MCP clients see
 	open   []*opening
 	lost   atomic.Bool // its worker is, and no other one is there yet
 }
@@ -51,9 +52,11 @@ func newDoor(eng engine.Engine, st store.Store, dir string, log *slog.Logger) *d
 type opening struct {
 	listener net.Listener
 	cfg      api.Config // but for the engine
+	tools    []string   // that MCP clients see; nil: there is no /mcp
 	server   *http.Server
 	guests   *guests
 	made     atomic.Pointer[func() (*api.API, error)]
+	mcp      atomic.Pointer[func() (http.Handler, error)] // what answers on /mcp; nil: nothing does
 }
 
 // serves lets the API of an engine answer from now on. It is made once, for the first request: until then a start does not
@@ -63,6 +66,10 @@ func (o *opening) serves(eng engine.Engine) {
 	cfg.Engine = eng
 	made := sync.OnceValues(func() (*api.API, error) { return api.New(cfg) })
 	o.made.Store(&made)
+	if len(o.tools) > 0 {
+		server := sync.OnceValues(func() (http.Handler, error) { return newMCP(context.Background(), eng, o.tools, cfg, cfg.Log) })
+		o.mcp.Store(&server)
+	}
 }
 
 // api is what answers.
@@ -78,9 +85,19 @@ func (o *opening) drain() {
 // add serves the API of the engine on a listener, as soon as that runs. cfg says who may ask.
 func (d *door) add(listener net.Listener, cfg api.Config) {
 	cfg.Keys, cfg.Log, cfg.Version, cfg.Ready = d.keys, d.log, version().Version, d.checks
-	o := &opening{listener: listener, cfg: cfg, guests: &guests{gone: make(chan struct{})}}
+	o := &opening{listener: listener, cfg: cfg, tools: d.tools, guests: &guests{gone: make(chan struct{})}}
 	o.serves(d.engine)
 	answer := func(w http.ResponseWriter, r *http.Request) {
+		if made := o.mcp.Load(); made != nil && r.URL.Path == "/mcp" {
+			server, err := (*made)()
+			if err != nil {
+				d.log.Error("MCP cannot be served", "error", err)
+				http.Error(w, "MCP cannot be served", http.StatusInternalServerError)
+				return
+			}
+			server.ServeHTTP(w, r)
+			return
+		}
 		a, err := o.api()
 		if err != nil {
 			d.log.Error("the API cannot be served", "error", err)

@@ -24,6 +24,7 @@ import (
 	"github.com/perdure/perdure/internal/cli"
 	"github.com/perdure/perdure/internal/cli/admin"
 	"github.com/perdure/perdure/internal/cli/demo"
+	"github.com/perdure/perdure/internal/cli/mcp"
 	"github.com/perdure/perdure/internal/cli/storm"
 	"github.com/perdure/perdure/internal/redact"
 	"github.com/perdure/perdure/tool/shell"
@@ -60,9 +61,19 @@ func run() int {
 		WayOut:    cli.WayOut{Rules: readRules, SetRules: writeRules, Try: tryWayOut},
 		Demo:      demo.Crash{Program: self(), Open: openDemo},
 		DemoChild: runDemoChild,
+		MCP: mcp.Hands{
+			Serve: func(ctx context.Context, s mcp.Serving) error { return serveMCP(ctx, s, mcpLog(terminal, known)) },
+			Proxy: func(ctx context.Context, p mcp.Proxying) error { return proxyMCP(ctx, p, mcpLog(terminal, known)) },
+			Keep:  func(ctx context.Context, k mcp.Keeping) error { return keepMCP(ctx, k, mcpLog(terminal, known)) },
+		},
 		Chaos:     storm.Storm{Program: self(), Dial: dialChaos, Addr: freeAddr},
 		ChaosPart: chaosParts,
 	})
+}
+
+// mcpLog is the log of what serves MCP clients.
+func mcpLog(terminal cli.Terminal, known *redact.Set) *slog.Logger {
+	return newLog(os.Stderr, cli.LogStyle{}, terminal.Stderr, known)
 }
 
 // secretsOf are the secrets that this process was given, which no log may show (RD5, C21).

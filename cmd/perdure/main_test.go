@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	if strings.HasSuffix(filepath.Base(os.Args[0]), ".test") && !keepsSandbox() {
 		os.Setenv("PERDURE_SANDBOX", "none") // a machine that keeps none runs no command otherwise, and most tests are about other things
 	}
-	testscript.Main(m, map[string]func(){"perdure": main, "oldkernel": oldKernel})
+	testscript.Main(m, map[string]func(){"perdure": main, "oldkernel": oldKernel, "mcpfixture": mcpFixture})
 }
 
 // keepsSandbox reports whether this machine keeps commands to their workspace (S11).

@@ -136,6 +136,11 @@ func newEngine(ctx context.Context, o cli.Opening, st store.Store) (*opened, err
 		return nil, errors.Join(err, e.home.Close())
 	}
 	e.door = newDoor(e.Engine, st, o.Dir, o.Log)
+	if e.door.tools = o.MCP; len(o.MCP) > 0 {
+		if _, err := markedTools(ctx, e.Engine, o.MCP); err != nil {
+			return nil, errors.Join(err, e.home.Close())
+		}
+	}
 	if o.Access != cli.Writing {
 		return e, nil
 	}

@@ -139,6 +139,7 @@ func (a *API) operations() {
 	a.messageOperations()
 	a.eventOperations()
 	a.callOperations()
+	a.hostCallOperations()
 	a.approvalOperations()
 	a.budgetOperations()
 	a.taskOperations()

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -88,6 +89,51 @@ func (a *API) callOperations() {
 		id: "answer-call", path: "/v1/sessions/{id}/calls/{call}/result", summary: "Give the result of a call that was asked for from the client",
 		errors: []int{http.StatusNotFound},
 	}, body[clientAnswer]{example: clientAnswer{Result: json.RawMessage(`{"city":"Lisbon"}`)}}, a.answerCall)
+}
+
+func (a *API) hostCallOperations() {
+	write(a, operation{
+		id: "start-call", path: "/v1/sessions/{id}/calls", summary: "Call a tool as a task, without a model", status: http.StatusAccepted,
+		errors: []int{http.StatusNotFound},
+	}, body[engine.CallOrder]{example: engine.CallOrder{Tool: "echo", Args: json.RawMessage(`{"text":"hello"}`)}}, a.startCall)
+	read(a, operation{
+		id: "get-host-call", path: "/v1/sessions/{id}/calls/{call}/task", summary: "Show a call that no model made, with its task and its result",
+		errors: []int{http.StatusNotFound},
+	}, func(ctx context.Context, in *ofCall) (*oneHostCall, error) {
+		c, err := a.cfg.Engine.FindCall(ctx, perdure.CallKey{Session: in.ID, Call: in.Call})
+		return shownHostCall(c), err
+	})
+	write(a, operation{
+		id: "told-call", path: "/v1/sessions/{id}/calls/{call}/told", summary: "Note that the caller has the whole reply to a call that no model made",
+		errors: []int{http.StatusNotFound},
+	}, body[detaching]{optional: true}, func(ctx context.Context, in *ofCall, _ detaching) (*oneHostCall, error) {
+		key := perdure.CallKey{Session: in.ID, Call: in.Call}
+		if err := a.cfg.Engine.ToldCall(ctx, key); err != nil {
+			return nil, err
+		}
+		c, err := a.cfg.Engine.FindCall(ctx, key)
+		return shownHostCall(c), err
+	})
+}
+
+type oneHostCall struct{ Body engine.HostCall }
+
+func shownHostCall(c engine.HostCall) *oneHostCall {
+	if c.Task != nil {
+		t := shown(*c.Task)
+		c.Task = &t
+	}
+	return &oneHostCall{Body: c}
+}
+
+// startCall starts a call. A request with an idempotency key is one call, unless it says itself which call it is.
+func (a *API) startCall(ctx context.Context, in *OfSession, order engine.CallOrder) (*oneHostCall, error) {
+	order.Session = in.ID
+	if req := requestOf(ctx); req.named && order.Key == "" && order.Join == 0 {
+		order.Key = "request:" + hex.EncodeToString(req.seed[:])
+	}
+	c, err := a.cfg.Engine.StartCall(ctx, order)
+	return shownHostCall(c), err
 }
 
 func (a *API) listCalls(ctx context.Context, in *OfSession) (*page[call], error) {

@@ -146,7 +146,7 @@ func TestH1Whole(t *testing.T) {
 			}
 		}
 	})
-	if len(ids) != 55 {
+	if len(ids) != 58 {
 		t.Errorf("%d operations", len(ids))
 	}
 }
@@ -247,7 +247,7 @@ func TestH1Examples(t *testing.T) {
 			t.Errorf("%s: %v", op.ID, err)
 		}
 	})
-	if ran != 54 {
+	if ran != 57 {
 		t.Errorf("%d examples ran", ran)
 	}
 }

@@ -53,7 +53,7 @@ func document(version string) huma.Config {
 // closeRequests says in the document what the strict decoder does: a field that is not known is refused.
 func (a *API) closeRequests() {
 	for _, name := range []string{"NewSession", "Agent", "NewMessage", "NewPart", "Image", "Interruption", "Resolution", "Cancellation", "DirectCall",
-		"Approving", "Denying", "Detaching", "ClientAnswer", "NewBudget", "Resuming", "Drain", "NewTaskMessage", "InputAnswer", "NewDelivery", "NewFork",
+		"Approving", "Denying", "Detaching", "ClientAnswer", "NewBudget", "Resuming", "Drain", "NewTaskMessage", "InputAnswer", "NewDelivery", "NewFork", "CallOrder",
 		"NewSchedule", "ScheduleAction", "Pausing", "Backfilling", "ScheduleAct"} {
 		a.schemas().Map()[name].AdditionalProperties = false
 	}

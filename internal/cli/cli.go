@@ -20,6 +20,7 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/cli/admin"
 	"github.com/perdure/perdure/internal/cli/demo"
+	"github.com/perdure/perdure/internal/cli/mcp"
 	"github.com/perdure/perdure/internal/cli/storm"
 )
 
@@ -58,6 +59,7 @@ type World struct {
 	Admin  admin.Hands
 	WayOut WayOut
 
+	MCP       mcp.Hands
 	Chaos     storm.Storm // Program, Dial and Addr are set
 	ChaosPart func(context.Context, ChaosPart) error
 }
@@ -90,6 +92,7 @@ type commandLine struct {
 	Tool    toolCommand    `cmd:"" help:"The tools: list, show, call."`
 	Egress  egressCommand  `cmd:"" help:"Which hosts tools may reach: list, allow, deny, test."`
 	Admin   admin.Commands `cmd:"" help:"Look after a data directory: backup, restore, verify, gc, rotate-key."`
+	MCP     mcp.Commands   `cmd:"" name:"mcp" help:"Tools for MCP clients, and durable calls for MCP servers: serve, proxy, config."`
 	Serve   serveCommand   `cmd:"" help:"Serve a data directory over HTTP, until it is stopped."`
 	Demo    demoCommand    `cmd:"" help:"See it at work: crash."`
 	Chaos   chaosCommand   `cmd:"" help:"Kill a server again and again while sessions are in work, and judge what is left: yours, or this program's."`
@@ -178,6 +181,7 @@ func (a *app) run(ctx context.Context) error {
 	defer stop()
 	parsed.BindTo(ctx, (*context.Context)(nil))
 	parsed.BindTo(desk{a}, (*admin.Desk)(nil))
+	parsed.BindTo(desk{a}, (*mcp.Desk)(nil))
 	err = parsed.Run(a)
 	if cause := context.Cause(ctx); errors.Is(cause, errInterrupted) && (err == nil || errors.Is(err, context.Canceled)) {
 		return errInterrupted

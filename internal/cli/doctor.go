@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/internal/cli/admin"
+	"github.com/perdure/perdure/internal/cli/mcp"
 )
 
 // Check is one thing that the doctor looked at.
@@ -133,6 +134,17 @@ func (d desk) Say(format string, args ...any) { d.say(format, args...) }
 
 // Safe implements admin.Desk.
 func (d desk) Safe(text string) string { return d.line(text, 1000) }
+
+// Store implements mcp.Desk.
+func (d desk) Store() (dir, database, server string) {
+	return d.flags.Data, d.flags.Database, d.flags.Server
+}
+
+// MCP implements mcp.Desk.
+func (d desk) MCP() mcp.Hands { return d.World.MCP }
+
+// Streams implements mcp.Desk.
+func (d desk) Streams() (io.Reader, io.Writer) { return d.stdin, d.Stdout }
 
 func pid(n int) string {
 	if n == 0 {

@@ -36,6 +36,7 @@ type Opening struct {
 	AllowShell   bool      // bash must be there: an error says why it cannot
 	Sandbox      Sandbox   // of the commands that begin here
 	Serve        bool      // for others, until it is stopped: what cannot be done here fails, and calls have longer to settle
+	MCP          []string  // tools that MCP clients see; nil: nobody serves them
 	Ask, Deny    []string  // tools whose calls a person is asked about, and those that never run; a denial comes first (AP1)
 	AskUntrusted bool      // a person is asked before calls that reach further than a session which read what came from outside (S3)
 	Retention    Retention // of tasks that have ended; 0: none are forgotten here

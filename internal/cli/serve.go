@@ -19,6 +19,7 @@ type Serving struct {
 	Sandbox      Sandbox   // as that of Opening
 	Disclosure   string    // ER4: generic, standard or detailed
 	Ask, Deny    []string  // as those of Opening
+	MCP          []string  // the tools that MCP clients see on /mcp; *: all that need no capability; nil: there is no /mcp
 	AskUntrusted bool      // a person is asked before calls that reach further than a session which read what came from outside (S3)
 	Retention    Retention // likewise
 	Log          *slog.Logger
@@ -44,6 +45,7 @@ type serveCommand struct {
 	AskUntrusted bool     `name:"ask-untrusted" help:"Once a session has read what came from outside (a page, a file, the output of a command), ask a person before each call that reaches further than the session: perdure approve answers."`
 	Ask          []string `help:"Ask a person before each call of this tool: perdure approve answers. Can be given several times." placeholder:"TOOL"`
 	Deny         []string `help:"Let no call of this tool run. Can be given several times." placeholder:"TOOL"`
+	MCPTool      []string `name:"mcp-tool" help:"Show this tool to MCP clients on /mcp; * shows all that need no capability. Can be given several times." placeholder:"TOOL"`
 }
 
 // Run serves until a signal comes, then lets what is in work settle. Ending so is no error.
@@ -57,7 +59,7 @@ func (c *serveCommand) Run(ctx context.Context, a *app) error {
 	}
 	err = a.Serve(ctx, Serving{
 		Dir: a.flags.Data, Database: a.flags.Database, Addr: c.Addr, Expose: c.Expose, AllowShell: c.AllowShell, Sandbox: sandbox, Disclosure: c.Disclosure,
-		Ask: c.Ask, Deny: c.Deny, AskUntrusted: c.AskUntrusted, Retention: a.retention(c.Retention), Log: a.log,
+		Ask: c.Ask, Deny: c.Deny, MCP: c.MCPTool, AskUntrusted: c.AskUntrusted, Retention: a.retention(c.Retention), Log: a.log,
 		Ready: func(s Served) {
 			fmt.Fprintln(a.out, s.URL)
 			a.say("data      %s", a.line(a.flags.Data, 300))

@@ -390,7 +390,7 @@ func (e *Effects) deliverTo(tx store.Tx, task perdure.Task, m perdure.TaskMessag
 			return err
 		}
 		u.State = perdure.TaskQueued
-		if free || task.FromCall() && task.Origin == perdure.OriginDetached {
+		if free || task.Beside() {
 			u.State = perdure.TaskRunning
 		}
 	}

@@ -136,6 +136,8 @@ type Effects struct {
 	detached sync.Map
 	// tasks holds the attempts that run here, where the store is shared: perdure.TaskID to *taskRun.
 	tasks sync.Map
+	// hosts finds calls of hosts again whose reply was not written whole.
+	hosts hostCalls
 	// cleaning are the notes that are cleaned here: where their claims stand, to true.
 	cleaning sync.Map
 	// vault holds the secret arguments of the calls that this process was asked for.

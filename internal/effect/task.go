@@ -57,6 +57,9 @@ func (e *Effects) updateTask(tx store.Tx, t perdure.Task, u perdure.TaskUpdate, 
 	if err := e.noteRun(tx, change.Task); err != nil {
 		return change, err
 	}
+	if change.Task.Taken() { // its caller reads the end by the handle
+		return change, nil
+	}
 	return change, tx.AddDelivery(store.Delivery{
 		Session: t.Session, Task: t.ID, Attempt: change.Task.Attempt, State: change.Task.State, Settled: tx.Now(),
 	})
@@ -91,7 +94,9 @@ func (e *Effects) endTask(ctx context.Context, t perdure.Task, row perdure.Call,
 			return
 		}
 	}
-	e.cfg.Wake(t.Session)
+	if !t.Taken() { // there is nothing for its session to do
+		e.cfg.Wake(t.Session)
+	}
 	e.cfg.Freed()
 }
 
@@ -115,7 +120,7 @@ func (e *Effects) judgeTask(t perdure.Task, row perdure.Call, r tool.Result, end
 		r = causeResult(end.Cause, row)
 	}
 	r, withheld := e.after(context.Background(), toolCall(row, t.DeadlineAt), r)
-	record := e.record(row, r)
+	record := e.recordFor(t, row, r)
 	v := verdict{result: record, raw: r.Raw, code: r.ExitCode, ended: end}
 	if withheld { // BG5
 		text := "[output withheld by tool policy]"
@@ -144,6 +149,20 @@ func (e *Effects) judgeTask(t perdure.Task, row perdure.Call, r tool.Result, end
 		v.body = indentJSON(record.Result)
 	}
 	return v
+}
+
+// wholeLimit is how many bytes of a result are kept for a caller that is no model.
+const wholeLimit = 8 << 20
+
+// recordFor is the record of a result. What a caller takes by its handle is kept whole: the limit of TL16 is for models.
+func (e *Effects) recordFor(t perdure.Task, row perdure.Call, r tool.Result) perdure.ToolResult {
+	if t.Taken() {
+		record, err := r.Record(row.Key.Call)
+		if err == nil && len(record.Result) <= wholeLimit {
+			return tool.CheckImages(record)
+		}
+	}
+	return e.record(row, r)
 }
 
 func (v *verdict) fail(kind perdure.ErrorKind, text string) {

@@ -79,7 +79,7 @@ func (e *Effects) leftWhileAsking(t perdure.Task) bool {
 // foreground takes none of its session's (BG16).
 func (e *Effects) full(t perdure.Task) bool {
 	ofSession, ofProcess := e.cfg.Runner.Places(t.Session)
-	capped := e.cfg.PerSession > 0 && e.cfg.Overflow != OverflowEvict && !(t.FromCall() && t.Origin == perdure.OriginDetached)
+	capped := e.cfg.PerSession > 0 && e.cfg.Overflow != OverflowEvict && !t.Beside()
 	return capped && ofSession >= e.cfg.PerSession || e.cfg.PerProcess > 0 && ofProcess >= e.cfg.PerProcess
 }
 
@@ -121,7 +121,7 @@ func (e *Effects) startIn(tx store.Tx, next perdure.Task) (c claimedTask, err er
 	if err != nil || task.State != perdure.TaskQueued || task.Attempt != next.Attempt {
 		return c, err
 	}
-	if e.cfg.Shared && e.cfg.PerSession > 0 {
+	if e.cfg.Shared && e.cfg.PerSession > 0 && !task.Beside() {
 		running, err := tx.CountTasks(perdure.TaskRunning, task.Session)
 		if err != nil || len(running) > 0 && running[0].N-running[0].Detached-running[0].Monitors >= e.cfg.PerSession {
 			return c, err

@@ -62,7 +62,7 @@ func (e *Effects) runTask(c claimedTask, start taskStart) {
 	run.sink.init(e, &run.task, c.logged)
 	work := dispatch.Work{
 		ID: string(c.task.ID), Session: c.task.Session, Turn: c.task.Turn, Lane: perdure.Background, Deadline: c.task.DeadlineAt,
-		Stall: target.Spec().Stall, Run: run.carry, End: run.end, Gone: e.cfg.Freed,
+		Stall: target.Spec().Stall, Beside: c.task.Beside(), Run: run.carry, End: run.end, Gone: e.cfg.Freed,
 	}
 	if _, ok := target.(tool.Killer); ok {
 		work.Kill = run.kill
@@ -192,6 +192,9 @@ func (r *taskRun) end(end dispatch.End) {
 		return // for the next start (RC11), another's (TK6), or a subagent's to end (SA9)
 	}
 	r.e.endTask(context.Background(), r.task, r.row, r.e.judgeTask(r.task, r.row, end.Result, end))
+	if r.task.Taken() { // no driver of its session forgets it
+		r.e.vault.Drop(r.row.Key)
+	}
 }
 
 // kill leaves alone what may be another worker's by now: it has the same key.

@@ -29,3 +29,9 @@ func Socket(path string) *http.Client {
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
+
+// DialSocket connects to a Unix socket, for what speaks no HTTP there. Of it, too, its owner and mode say who may open it.
+func DialSocket(ctx context.Context, path string) (net.Conn, error) {
+	var dialer net.Dialer
+	return dialer.DialContext(ctx, "unix", path)
+}

@@ -49,7 +49,7 @@ func (v *view) CountTasks(state perdure.TaskState, session perdure.SessionID) ([
 		count := counts[r.value.Session]
 		count.position = min(count.position, r.position)
 		count.value.N++
-		if r.value.Origin == perdure.OriginDetached {
+		if r.value.Beside() {
 			count.value.Detached++
 		}
 		if r.value.Origin == perdure.OriginSubagent {

@@ -10,7 +10,7 @@ import (
 const (
 	taskColumns = `id, session_id, state, heartbeat_us, record`
 
-	countColumns = `session_id, COUNT(*), SUM(CASE WHEN origin = 'detached' THEN 1 ELSE 0 END),
+	countColumns = `session_id, COUNT(*), SUM(CASE WHEN origin IN ('detached', 'host') THEN 1 ELSE 0 END),
 		SUM(CASE WHEN origin = 'subagent' THEN 1 ELSE 0 END), SUM(CASE WHEN kind = 'monitor' THEN 1 ELSE 0 END), MIN(position)`
 
 	// liveStates are the states of perdure.TaskState.Live, in the words of the partial indexes of task.

@@ -64,9 +64,9 @@ func countDetached(s *subject) {
 	}
 
 	counts(perdure.TaskRunning, "", store.TaskCount{Session: one, N: 4, Detached: 2},
-		store.TaskCount{Session: other, N: 2, Detached: 2}, store.TaskCount{Session: third, N: 4, Agents: 1})
+		store.TaskCount{Session: other, N: 2, Detached: 2}, store.TaskCount{Session: third, N: 4, Detached: 1, Agents: 1})
 	counts(perdure.TaskRunning, other, store.TaskCount{Session: other, N: 2, Detached: 2})
-	counts(perdure.TaskRunning, third, store.TaskCount{Session: third, N: 4, Agents: 1})
+	counts(perdure.TaskRunning, third, store.TaskCount{Session: third, N: 4, Detached: 1, Agents: 1})
 
 	for _, i := range []int{0, 1, 2} {
 		s.update(all[i], perdure.TaskUpdate{Attempt: 1, State: perdure.TaskSucceeded})

@@ -1,0 +1,286 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine"
+	"github.com/perdure/perdure/engine/local"
+	"github.com/perdure/perdure/internal/api"
+	"github.com/perdure/perdure/internal/cli"
+	"github.com/perdure/perdure/internal/cli/mcp"
+	"github.com/perdure/perdure/internal/egress"
+	"github.com/perdure/perdure/internal/mcpserver"
+	"github.com/perdure/perdure/model"
+	"github.com/perdure/perdure/store/sqlite"
+	"github.com/perdure/perdure/tool"
+	"github.com/perdure/perdure/tool/mcptool"
+)
+
+// localPrincipal is who asks where nobody else can connect.
+const localPrincipal = "local"
+
+// keeperSocket is where a proxy's server is kept.
+const keeperSocket = "keep.sock"
+
+// markedTools is the tools that MCP clients see: those named, or all that need no capability.
+func markedTools(ctx context.Context, eng engine.Engine, names []string) ([]mcpserver.Exposed, error) {
+	var marked []mcpserver.Exposed
+	all, err := eng.Tools(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range all {
+		if t.Capability == "" && !ofTurns(t) && slices.Contains(names, "*") || slices.Contains(names, t.Name) {
+			marked = append(marked, mcpserver.Exposed{Name: t.Name})
+		}
+	}
+	for _, name := range names {
+		if name != "*" && !slices.ContainsFunc(all, func(t engine.Tool) bool { return t.Name == name }) {
+			return nil, fmt.Errorf("%w: there is no tool %q to show; perdure tool list shows them", perdure.Invalid, name)
+		}
+	}
+	return marked, nil
+}
+
+// ofTurns reports a tool that only makes sense in a conversation: it looks after that one's background runs or schemas.
+func ofTurns(t engine.Tool) bool {
+	return slices.Contains([]string{
+		"spawn_background", "check_background_tool", "list_tasks", "get_task", "wait_task", "cancel_task", "message_task", "load_tool", "report_progress", "write_todos",
+	}, t.Name)
+}
+
+// newMCP makes the server of /mcp.
+func newMCP(ctx context.Context, eng engine.Engine, names []string, cfg api.Config, log *slog.Logger) (http.Handler, error) {
+	marked, err := markedTools(ctx, eng, names)
+	if err != nil {
+		return nil, err
+	}
+	config := mcpserver.Config{Engine: eng, Tools: marked, Version: version().Version, Log: log}
+	if cfg.Local {
+		config.Local = &mcpserver.Principal{ID: localPrincipal}
+	} else {
+		sum := sha256.Sum256([]byte(cfg.Token))
+		config.Verify = func(_ context.Context, token string) (mcpserver.Principal, error) {
+			given := sha256.Sum256([]byte(token))
+			if subtle.ConstantTimeCompare(given[:], sum[:]) != 1 {
+				return mcpserver.Principal{}, errors.New("the token is not the one of this server")
+			}
+			return mcpserver.Principal{ID: "api"}, nil
+		}
+	}
+	return mcpserver.New(ctx, config)
+}
+
+// serveMCP serves tools to one client on stdio. Whoever holds the data directory does the work, or else this process does.
+func serveMCP(ctx context.Context, s mcp.Serving, log *slog.Logger) (err error) {
+	eng, err := open(ctx, cli.Opening{Access: cli.Writing, Dir: s.Dir, Database: s.Database, Server: s.Server, AskModels: true, Log: log})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, eng.Close()) }()
+	return whileRunning(ctx, eng.Run, func(ctx context.Context) error {
+		marked, err := markedTools(ctx, eng, s.Tools)
+		if err != nil {
+			return err
+		}
+		server, err := mcpserver.New(ctx, mcpserver.Config{
+			Engine: eng, Tools: marked, Local: &mcpserver.Principal{ID: localPrincipal}, Version: version().Version, SoftBudget: s.SoftBudget, Log: log,
+		})
+		if err != nil {
+			return err
+		}
+		return server.ServeStdio(ctx, io.NopCloser(s.In), nopCloser{s.Out})
+	})
+}
+
+type nopCloser struct{ io.Writer }
+
+func (nopCloser) Close() error { return nil }
+
+// whileRunning does something while an engine runs, and ends the engine with it. When the engine ends first, so does it.
+func whileRunning(ctx context.Context, run func(context.Context) error, do func(context.Context) error) error {
+	work, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	var group sync.WaitGroup
+	var failed error
+	group.Go(func() {
+		if failed = run(work); failed != nil {
+			end(failed)
+		}
+	})
+	err := do(work)
+	end(nil)
+	group.Wait()
+	return errors.Join(err, failed)
+}
+
+// proxyMCP makes the calls of another MCP server durable.
+func proxyMCP(ctx context.Context, p mcp.Proxying, log *slog.Logger) (err error) {
+	if p.Name == "" {
+		p.Name = proxyName(p)
+	}
+	dir := filepath.Join(p.Dir, "mcp-proxy", p.Name)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("make the proxy's directory: %w", err)
+	}
+	st, err := sqlite.Open(ctx, sqlite.Config{Dir: dir, Program: "perdure mcp proxy"})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, st.Close()) }()
+	way, err := overHTTP(p)
+	if err != nil {
+		return err
+	}
+	client, err := mcptool.Open(ctx, mcptool.Config{
+		Dial: dialKeeper(dir, p), URL: p.URL, HTTP: way, Classes: p.Classes, Version: version().Version, Log: log,
+	})
+	if err != nil {
+		return err
+	}
+	remotes, err := mcptool.Tools(ctx, client)
+	if err != nil {
+		return errors.Join(err, client.Close(true))
+	}
+	tools := tool.NewRegistry()
+	var marked []mcpserver.Exposed
+	for _, r := range remotes {
+		tools.Register(r)
+		marked = append(marked, mcpserver.Exposed{Name: r.Spec().Name, As: r.Definition().Name, Verbatim: true, Definition: r.Definition()})
+	}
+	eng, err := local.Open(ctx, local.Config{Store: st, Model: noModel{}, Tools: tools, Drain: -1, SoftBudget: tool.Never, Log: log})
+	if err != nil {
+		return errors.Join(err, client.Close(true))
+	}
+	door := newDoor(eng, st, dir, log) // so that people can look, and resolve, while the proxy has the directory
+	if err := door.openSocket(); err != nil {
+		return errors.Join(err, client.Close(true))
+	}
+	run := func(ctx context.Context) error { return door.carry(ctx, eng.Run) }
+	err = whileRunning(ctx, run, func(ctx context.Context) error {
+		server, err := mcpserver.New(ctx, mcpserver.Config{
+			Engine: eng, Tools: marked, Local: &mcpserver.Principal{ID: localPrincipal}, Name: p.Name, Command: "perdure --data " + dir, Version: version().Version, SoftBudget: p.SoftBudget, Log: log,
+		})
+		if err != nil {
+			return err
+		}
+		if p.Listen != "" {
+			return serveProxy(ctx, p, server)
+		}
+		return server.ServeStdio(ctx, io.NopCloser(p.In), nopCloser{p.Out})
+	})
+	return errors.Join(err, client.Close(true), door.close())
+}
+
+// proxyName is the name of a proxy that was given none: of its command, with a digest of all its words.
+func proxyName(p mcp.Proxying) string {
+	words := append([]string{p.URL}, p.Command...)
+	sum := sha256.Sum256([]byte(strings.Join(words, "\x00")))
+	base := "url"
+	if len(p.Command) > 0 {
+		base = filepath.Base(p.Command[0])
+	}
+	return base + "-" + hex.EncodeToString(sum[:4])
+}
+
+// overHTTP is the way to a server that was typed as a URL; nil: it is a command.
+func overHTTP(p mcp.Proxying) (*http.Client, error) {
+	if p.URL == "" {
+		return nil, nil
+	}
+	return egress.ForURL(p.URL)
+}
+
+// dialKeeper connects to whoever keeps the server, and starts a keeper where there is none. It lives on when this process
+// dies, in a session of its own.
+func dialKeeper(dir string, p mcp.Proxying) func(context.Context) (io.ReadWriteCloser, error) {
+	if len(p.Command) == 0 {
+		return nil
+	}
+	socket := filepath.Join(dir, keeperSocket)
+	return func(ctx context.Context) (io.ReadWriteCloser, error) {
+		if conn, err := egress.DialSocket(ctx, socket); err == nil {
+			return conn, nil
+		}
+		out, err := os.OpenFile(filepath.Join(dir, "server.log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+		if err != nil {
+			return nil, err
+		}
+		defer out.Close()
+		keeper := exec.Command(self(), append([]string{"mcp", "keep", "--socket", socket, "--"}, p.Command...)...)
+		keeper.Stderr, keeper.SysProcAttr = out, &syscall.SysProcAttr{Setsid: true}
+		if err := keeper.Start(); err != nil {
+			return nil, fmt.Errorf("start the keeper: %w", err)
+		}
+		ended := make(chan error, 1) // of one process
+		go func() { ended <- keeper.Wait() }()
+		for {
+			if conn, err := egress.DialSocket(ctx, socket); err == nil {
+				return conn, nil
+			}
+			select {
+			case <-ctx.Done():
+				return nil, context.Cause(ctx)
+			case err := <-ended:
+				return nil, fmt.Errorf("the server did not stay: %v; %s says why", err, filepath.Join(dir, "server.log"))
+			case <-time.After(20 * time.Millisecond):
+			}
+		}
+	}
+}
+
+// serveProxy serves on a loopback address.
+func serveProxy(ctx context.Context, p mcp.Proxying, handler http.Handler) error {
+	host, _, err := net.SplitHostPort(p.Listen)
+	if err != nil || !isLoopback(host) {
+		return fmt.Errorf("%w address %q: want a loopback HOST:PORT", perdure.Invalid, p.Listen)
+	}
+	listener, err := net.Listen("tcp", p.Listen)
+	if err != nil {
+		return fmt.Errorf("%w: listen: %w", perdure.Unavailable, err)
+	}
+	fmt.Fprintf(p.Out, "http://%s/mcp\n", listener.Addr())
+	mux := http.NewServeMux()
+	mux.Handle("/mcp", handler)
+	web := api.NewServer(mux, slog.New(slog.DiscardHandler))
+	stop := context.AfterFunc(ctx, func() { _ = web.Close() }) // the engine lets its work be
+	defer stop()
+	if err := web.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// keepMCP keeps a server.
+func keepMCP(ctx context.Context, k mcp.Keeping, log *slog.Logger) error {
+	return mcptool.Keep(ctx, mcptool.Keeping{Socket: k.Socket, Command: k.Command, Linger: k.Linger, Log: log})
+}
+
+// noModel is the model of a proxy, which asks none.
+type noModel struct{}
+
+// Stream has no answer.
+func (noModel) Stream(context.Context, model.Request) iter.Seq2[model.Delta, error] {
+	return func(yield func(model.Delta, error) bool) {
+		yield(model.Delta{}, &model.Error{Code: model.Unavailable, Text: "a proxy has no model"})
+	}
+}

@@ -1,0 +1,281 @@
+package enginetest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/budget"
+	"github.com/perdure/perdure/engine"
+)
+
+func hostCallLaws() []law {
+	return []law{
+		{"a_host_call_has_its_result_and_no_transcript", hostCallEnds},
+		{"a_host_call_is_there_before_it_is_answered", hostCallSurvives},
+		{"a_host_call_that_a_crash_cut_is_not_repeated", hostCallUnknown},
+		{"the_same_key_is_the_same_call", hostCallKey},
+		{"a_call_joins_one_whose_reply_was_not_told", hostCallJoins},
+		{"a_host_call_that_is_refused_was_never_there", hostCallRefused},
+		{"host_calls_take_none_of_their_sessions_places", hostCallPlaces},
+		{"a_budget_holds_for_host_calls", hostCallBudget},
+		{"a_host_call_waits_for_a_person_and_is_canceled", hostCallWaits},
+	}
+}
+
+// host starts a call.
+func (s *scene) host(o engine.CallOrder) engine.HostCall {
+	s.t.Helper()
+	o.Session = s.id
+	if len(o.Args) == 0 {
+		o.Args = json.RawMessage(`{"text":"a"}`)
+	}
+	made, err := s.eng.StartCall(s.ctx, o)
+	if err != nil {
+		s.t.Fatalf("StartCall: %v", err)
+	}
+	return made
+}
+
+// hostEnded waits for the end of a call and finds it.
+func (s *scene) hostEnded(id perdure.CallID) engine.HostCall {
+	s.t.Helper()
+	found := s.found(id)
+	if found.Task == nil {
+		s.t.Fatalf("call %s has no task", id)
+	}
+	if _, err := s.eng.WaitTask(s.ctx, found.Task.ID); err != nil {
+		s.t.Fatalf("WaitTask: %v", err)
+	}
+	return s.found(id)
+}
+
+// allEnded waits for the end of every task of the session.
+func (s *scene) allEnded() {
+	s.t.Helper()
+	tasks, err := s.eng.Tasks(s.ctx, s.id)
+	for _, task := range tasks {
+		if err == nil {
+			_, err = s.eng.WaitTask(s.ctx, task.ID)
+		}
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *scene) found(id perdure.CallID) engine.HostCall {
+	s.t.Helper()
+	found, err := s.eng.FindCall(s.ctx, perdure.CallKey{Session: s.id, Call: id})
+	if err != nil {
+		s.t.Fatalf("FindCall: %v", err)
+	}
+	return found
+}
+
+const justDone = "steps: [{text: done, repeat: true}]"
+
+func hostCallEnds(t *testing.T, open Harness) { // M1, M5, DL7
+	s := begin(t, open, Setup{Script: justDone})
+	made := s.host(engine.CallOrder{Tool: "charge", Title: "Pay"})
+	if made.Task == nil || made.Task.Origin != perdure.OriginHost || made.Task.DisplayName != "Pay" || len(made.ID) != len("call_")+32 {
+		t.Fatalf("got %+v", made)
+	}
+	done := s.hostEnded(made.ID)
+	if done.Result == nil || string(done.Result.Result) != `{"charged":"a"}` || done.Task.State != perdure.TaskSucceeded {
+		t.Errorf("got %+v, %+v", done.Result, done.Task)
+	}
+	failed := s.hostEnded(s.host(engine.CallOrder{Tool: "fail", Args: json.RawMessage("{}")}).ID)
+	if failed.Result == nil || failed.Result.Error != "boom" || failed.Task.State != perdure.TaskFailed {
+		t.Errorf("got %+v, %+v", failed.Result, failed.Task)
+	}
+	s.rest()
+	if n := len(s.fold().Transcript) + len(facts[perdure.TurnStarted](s)) + len(facts[perdure.TaskDelivered](s)); n != 0 {
+		t.Errorf("a call of a host went into the transcript:\n%s", s.story())
+	}
+	if keys := s.Effects("charge"); len(keys) != 1 || keys[0] != (perdure.CallKey{Session: s.id, Call: made.ID}).IdempotencyKey() {
+		t.Errorf("effects under %v", keys)
+	}
+	other, err := s.eng.NewSession(s.ctx, perdure.Agent{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []perdure.CallKey{{Session: other.ID, Call: made.ID}, {Session: s.id, Call: made.ID + "0"}, {Session: "session_0", Call: made.ID}} {
+		if _, err := s.eng.FindCall(s.ctx, key); !errors.Is(err, perdure.NotFound) {
+			t.Errorf("%s: got %v, want NotFound", key, err)
+		}
+	}
+}
+
+func hostCallSurvives(t *testing.T, open Harness) { // M1, RC13
+	s := begin(t, open, Setup{Script: justDone})
+	made := s.host(engine.CallOrder{Tool: "hold_note"})
+	s.Entered(t, "hold_note", 1)
+	s.crash()
+	if found := s.found(made.ID); found.Task == nil || found.Task.ID != made.Task.ID || found.Result != nil {
+		t.Errorf("got %+v", found)
+	}
+	s.Entered(t, "hold_note", 2)
+	s.Release("hold_note")
+
+	done := s.hostEnded(made.ID)
+	if done.Result == nil || string(done.Result.Result) != `{"held":"a"}` || done.Task.Executions != 2 {
+		t.Errorf("got %+v, %+v", done.Result, done.Task)
+	}
+	if keys := s.Effects("hold_note"); len(keys) != 2 || keys[0] != keys[1] {
+		t.Errorf("effects under %v, want one key twice", keys)
+	}
+}
+
+func hostCallUnknown(t *testing.T, open Harness) { // LG8, TK3
+	s := begin(t, open, Setup{Script: justDone})
+	made := s.host(engine.CallOrder{Tool: "hold_charge"})
+	s.Entered(t, "hold_charge", 1)
+	s.crash()
+
+	done := s.hostEnded(made.ID)
+	if done.Task.State != perdure.TaskUnknown || done.Result == nil || done.Result.ErrorKind != perdure.ErrorUnknown {
+		t.Errorf("got %+v, %+v", done.Result, done.Task)
+	}
+	if err := s.eng.ResolveTask(s.ctx, done.Task.ID, engine.Word{Answer: perdure.Happened, Result: json.RawMessage(`"yes"`), By: "operator"}); err != nil {
+		t.Fatal(err)
+	}
+	if done = s.hostEnded(made.ID); done.Result == nil || string(done.Result.Result) != `"yes"` {
+		t.Errorf("got %+v", done.Result)
+	}
+	if n := len(s.Effects("hold_charge")); n != 1 {
+		t.Errorf("%d effects, want 1", n)
+	}
+}
+
+func hostCallKey(t *testing.T, open Harness) { // M4, R15
+	s := begin(t, open, Setup{Script: justDone})
+	first := s.host(engine.CallOrder{Tool: "charge", Key: "k"})
+	s.hostEnded(first.ID)
+	s.crash()
+	again := s.host(engine.CallOrder{Tool: "charge", Key: "k"})
+	if again.ID != first.ID || !again.Joined || again.Result == nil {
+		t.Errorf("got %+v, want %s", again, first.ID)
+	}
+	for _, o := range []engine.CallOrder{
+		{Session: s.id, Tool: "charge", Key: "k", Args: json.RawMessage(`{"text":"b"}`)}, {Session: s.id, Tool: "note", Key: "k", Args: json.RawMessage(`{"text":"a"}`)},
+	} {
+		if made, err := s.eng.StartCall(s.ctx, o); !errors.Is(err, perdure.Conflict) {
+			t.Errorf("%s %s: got %+v, %v, want Conflict", o.Tool, o.Args, made, err)
+		}
+	}
+	if n := len(s.Effects("charge")); n != 1 {
+		t.Errorf("%d effects, want 1", n)
+	}
+}
+
+func hostCallJoins(t *testing.T, open Harness) { // M4
+	s := begin(t, open, Setup{Script: justDone})
+	order := engine.CallOrder{Tool: "charge", Join: time.Hour}
+	first := s.host(order)
+	s.hostEnded(first.ID)
+	if again := s.host(order); again.ID != first.ID || !again.Joined {
+		t.Errorf("got %s, want the call whose reply was not told, %s", again.ID, first.ID)
+	}
+	s.crash()
+	if again := s.host(order); again.ID != first.ID || again.Result == nil {
+		t.Errorf("after a crash: got %+v, want %s with its result", again, first.ID)
+	}
+	if other := s.host(engine.CallOrder{Tool: "charge", Join: time.Hour, Args: json.RawMessage(`{"text":"b"}`)}); other.ID == first.ID {
+		t.Error("a call with other arguments joined")
+	}
+	if never := s.host(engine.CallOrder{Tool: "charge"}); never.ID == first.ID {
+		t.Error("a call joined that was not to")
+	}
+	for range 2 {
+		if err := s.eng.ToldCall(s.ctx, perdure.CallKey{Session: s.id, Call: first.ID}); err != nil {
+			t.Fatalf("ToldCall: %v", err)
+		}
+	}
+	if again := s.host(order); again.ID == first.ID || again.Joined {
+		t.Error("a call joined one whose reply was told")
+	}
+	pure := engine.CallOrder{Tool: "echo", Join: time.Hour}
+	if one, two := s.host(pure), s.host(pure); one.ID == two.ID {
+		t.Error("a pure call joined")
+	}
+	s.allEnded()
+}
+
+func hostCallRefused(t *testing.T, open Harness) { // TL22, AP1
+	s := begin(t, open, Setup{Script: justDone, Deny: []string{"charge"}})
+	wrong := s.host(engine.CallOrder{Tool: "note", Args: json.RawMessage(`{"text":5,"more":true}`)})
+	if wrong.Task != nil || wrong.Result == nil || !strings.HasPrefix(wrong.Result.Error, "Invalid arguments for note:") || !wrong.Result.NeverStarted {
+		t.Errorf("got %+v", wrong)
+	}
+	denied := s.host(engine.CallOrder{Tool: "charge"})
+	if denied.Task != nil || denied.Result == nil || denied.Result.ErrorKind != perdure.ErrorDenied {
+		t.Errorf("got %+v", denied)
+	}
+	if made, err := s.eng.StartCall(s.ctx, engine.CallOrder{Session: s.id, Tool: "no_such_tool"}); !errors.Is(err, perdure.NotFound) {
+		t.Errorf("got %+v, %v, want NotFound", made, err)
+	}
+	if tasks, err := s.eng.Tasks(s.ctx, s.id); err != nil || len(tasks) != 0 || len(s.Effects("charge"))+len(s.Effects("note")) != 0 {
+		t.Errorf("%d tasks, %v", len(tasks), err)
+	}
+}
+
+func hostCallPlaces(t *testing.T, open Harness) { // BG16
+	s := begin(t, open, Setup{Script: justDone, PerSession: 1})
+	for i := range 3 {
+		made := s.host(engine.CallOrder{Tool: "hold", Args: json.RawMessage(fmt.Sprintf(`{"text":"%d"}`, i))})
+		s.Entered(t, "hold", i+1)
+		if made.Task.State != perdure.TaskRunning {
+			t.Errorf("call %d is %s, want running", i, made.Task.State)
+		}
+	}
+	s.Release("hold")
+	s.allEnded()
+}
+
+func hostCallBudget(t *testing.T, open Harness) {
+	s := begin(t, open, Setup{Script: justDone})
+	b := s.cap(budget.Calls, "2")
+	for range 2 {
+		s.hostEnded(s.host(engine.CallOrder{Tool: "note"}).ID)
+	}
+	third := s.host(engine.CallOrder{Tool: "note"})
+	if third.Task != nil || third.Result == nil || third.Result.ErrorKind != perdure.ErrorRejected || !strings.Contains(third.Result.Error, "used up") {
+		t.Errorf("got %+v, want a refusal", third)
+	}
+	if got := s.standing(b.ID); got.Spent != budget.Whole(2) || len(s.Effects("note")) != 2 {
+		t.Errorf("got %+v and %d effects, want 2 spent", got, len(s.Effects("note")))
+	}
+}
+
+func hostCallWaits(t *testing.T, open Harness) { // AP2, RC1
+	s := begin(t, open, Setup{Script: justDone})
+	for i, approve := range []bool{true, false} {
+		made := s.host(engine.CallOrder{Tool: "needs"})
+		if made.Task == nil || made.Task.State != perdure.TaskAwaitingInput {
+			t.Fatalf("got %+v", made)
+		}
+		open, err := s.eng.Approvals(s.ctx, engine.ApprovalFilter{Session: s.id, State: perdure.ApprovalOpen})
+		if err != nil || len(open) != 1 {
+			t.Fatalf("%d approvals, %v", len(open), err)
+		}
+		if _, err := s.eng.DecideApproval(s.ctx, open[0].ID, perdure.Verdict{Approve: approve, By: "somebody"}); err != nil {
+			t.Fatal(err)
+		}
+		done := s.hostEnded(made.ID)
+		if done.Result == nil || done.Result.IsError() == approve || len(s.Effects("needs")) != 1 {
+			t.Errorf("%d: got %+v, %d effects", i, done.Result, len(s.Effects("needs")))
+		}
+	}
+	made := s.host(engine.CallOrder{Tool: "needs"})
+	if _, err := s.eng.CancelTask(s.ctx, made.Task.ID, "somebody", "not needed"); err != nil {
+		t.Fatal(err)
+	}
+	if done := s.hostEnded(made.ID); done.Task.State != perdure.TaskCanceled || done.Result == nil || done.Result.ErrorKind != perdure.ErrorCanceled {
+		t.Errorf("got %+v, %+v", done.Result, done.Task)
+	}
+}

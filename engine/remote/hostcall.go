@@ -1,0 +1,26 @@
+package remote
+
+import (
+	"context"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine"
+)
+
+// StartCall starts a call of a caller that is no model. A request that is sent again starts nothing twice.
+func (e *Engine) StartCall(ctx context.Context, o engine.CallOrder) (made engine.HostCall, err error) {
+	_, err = e.call(ctx, request{what: "call " + o.Tool, path: callsPath(o.Session), body: o}, &made)
+	return made, err
+}
+
+// FindCall returns a call by its handle.
+func (e *Engine) FindCall(ctx context.Context, key perdure.CallKey) (found engine.HostCall, err error) {
+	_, err = e.call(ctx, request{what: "call " + key.String(), path: callPath(key) + "/task"}, &found)
+	return found, err
+}
+
+// ToldCall notes that the caller has the whole reply.
+func (e *Engine) ToldCall(ctx context.Context, key perdure.CallKey) error {
+	_, err := e.call(ctx, request{what: "call " + key.String() + " was told", path: callPath(key) + "/told", body: struct{}{}}, nil)
+	return err
+}

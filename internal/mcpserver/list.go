@@ -1,0 +1,103 @@
+package mcpserver
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/perdure/perdure"
+)
+
+// definition is a marked tool as clients see it. The hints follow its class (M10).
+func (x exposed) definition() *mcp.Tool {
+	if x.Definition != nil {
+		shown := *x.Definition
+		shown.Name = x.As
+		return &shown
+	}
+	schema := x.tool.Parameters
+	if len(schema) == 0 {
+		schema = json.RawMessage(`{"type":"object"}`)
+	}
+	pure := x.tool.Class == perdure.Pure
+	destructive := !pure
+	return &mcp.Tool{
+		Name: x.As, Title: cmp.Or(x.tool.DisplayName, x.As), Description: x.tool.Description, InputSchema: schema,
+		Annotations: &mcp.ToolAnnotations{ReadOnlyHint: pure, IdempotentHint: x.tool.Class.Repeatable(), DestructiveHint: &destructive},
+	}
+}
+
+// legacyTools is tools/list of the older wire, where a tool says whether it may run as a task.
+type legacyTools struct {
+	*mcp.ListToolsResult
+	tools map[string]exposed
+}
+
+// MarshalJSON adds execution.taskSupport.
+func (l *legacyTools) MarshalJSON() ([]byte, error) {
+	text, err := json.Marshal(l.ListToolsResult)
+	if err != nil {
+		return nil, err
+	}
+	fields := map[string]json.RawMessage{}
+	if err := perdure.DecodeJSON(text, &fields); err != nil {
+		return nil, err
+	}
+	shown := []map[string]json.RawMessage{}
+	if err := perdure.DecodeJSON(fields["tools"], &shown); err != nil {
+		return nil, err
+	}
+	for i, t := range l.Tools {
+		if x, ok := l.tools[t.Name]; ok {
+			shown[i]["execution"] = marshal(map[string]string{"taskSupport": x.Task})
+		}
+	}
+	fields["tools"] = marshal(shown)
+	return json.Marshal(fields)
+}
+
+// dressTools hides the task tools from who has Tasks, and says on the older wire which tools can be tasks.
+func (s *Server) dressTools(p peer, listed *mcp.ListToolsResult) (mcp.Result, error) {
+	shown := *listed
+	if p.tasks {
+		shown.Tools = slices.DeleteFunc(slices.Clone(listed.Tools), func(t *mcp.Tool) bool { return isTaskTool(t.Name) })
+	}
+	if p.modern {
+		return &shown, nil
+	}
+	return &legacyTools{&shown, s.tools}, nil
+}
+
+// initialized is initialize's result with the capability that the SDK does not know.
+type initialized struct{ *mcp.InitializeResult }
+
+// MarshalJSON adds capabilities.tasks.
+func (i *initialized) MarshalJSON() ([]byte, error) {
+	text, err := json.Marshal(i.InitializeResult)
+	if err != nil {
+		return nil, err
+	}
+	fields, caps := map[string]json.RawMessage{}, map[string]json.RawMessage{}
+	if err := perdure.DecodeJSON(text, &fields); err != nil {
+		return nil, err
+	}
+	if err := perdure.DecodeJSON(fields["capabilities"], &caps); err != nil {
+		return nil, err
+	}
+	delete(caps, "extensions")
+	caps["tasks"] = json.RawMessage(`{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}`)
+	fields["capabilities"] = marshal(caps)
+	return json.Marshal(fields)
+}
+
+func withTasks(r *mcp.InitializeResult) (mcp.Result, error) {
+	if r.ProtocolVersion < "2025-11-25" || r.ProtocolVersion >= modernVersion {
+		return r, nil
+	}
+	return &initialized{r}, nil
+}
+
+// rawSchema is a schema of ours.
+func rawSchema(text string) json.RawMessage { return json.RawMessage(text) }

@@ -1,0 +1,88 @@
+package mcpserver
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/perdure/perdure"
+)
+
+// content is a block of a result.
+type content struct {
+	Type     string `json:"type"`
+	Text     string `json:"text,omitempty"`
+	Data     string `json:"data,omitempty"`
+	MIMEType string `json:"mimeType,omitempty"`
+}
+
+// toolResult is tools/call's result as we make it.
+type toolResult struct {
+	Content    []content       `json:"content"`
+	Structured json.RawMessage `json:"structuredContent,omitempty"`
+	IsError    bool            `json:"isError,omitempty"`
+}
+
+// resultOf is the result of a call that has ended, as the fields of an MCP result.
+func (s *Server) resultOf(x exposed, made ofCall) (json.RawMessage, error) {
+	r := made.Result
+	switch {
+	case r.ErrorKind == perdure.ErrorUnknown || made.Task != nil && made.Task.State == perdure.TaskUnknown:
+		return json.Marshal(s.unknown(made))
+	case r.IsError():
+		return json.Marshal(toolResult{Content: []content{{Type: "text", Text: r.Error}}, IsError: true})
+	case r.ConnectionRequired != "":
+		return json.Marshal(toolResult{Content: []content{{Type: "text", Text: "This tool needs a connection that is not set up: " + r.ConnectionRequired}}, IsError: true})
+	case x.Verbatim:
+		return r.Result, nil
+	}
+	return json.Marshal(plainResult(*r))
+}
+
+// plainResult is a tool's own result: what it says as text, an object also as structured content, then its images.
+func plainResult(r perdure.ToolResult) toolResult {
+	out := toolResult{}
+	var text string
+	switch {
+	case perdure.DecodeJSON(r.Result, &text) == nil:
+	default:
+		var compact bytes.Buffer
+		if json.Compact(&compact, r.Result) == nil {
+			text = compact.String()
+		}
+		if strings.HasPrefix(text, "{") {
+			out.Structured = json.RawMessage(text)
+		}
+	}
+	out.Content = append(out.Content, content{Type: "text", Text: text})
+	for _, image := range r.Images {
+		out.Content = append(out.Content, content{Type: "image", Data: image.Base64, MIMEType: image.MediaType})
+	}
+	return out
+}
+
+// unknown is the honest third outcome: it may or may not have happened, and only a person finds out.
+func (s *Server) unknown(made ofCall) toolResult {
+	where := fmt.Sprintf("%s session list", s.cfg.Command)
+	said := map[string]any{"outcome": "unknown", "call_id": string(made.ID)}
+	if made.Task != nil {
+		where = fmt.Sprintf("%s task resolve %s", s.cfg.Command, made.Task.ID)
+		said["task_id"] = taskID(made.ID)
+	}
+	said["resolve_url"] = where
+	text, _ := json.Marshal(said) // texts only
+	return toolResult{
+		Content: []content{{Type: "text", Text: "The outcome of this call is unknown: it was interrupted while running, and may or may not have happened. " +
+			"Do not repeat this call before it is resolved. A person looks, and says what happened: " + where}},
+		Structured: text, IsError: true,
+	}
+}
+
+// isFailure reports a result that the old wire calls failed.
+func isFailure(fields json.RawMessage) bool {
+	var r struct {
+		IsError bool `json:"isError"`
+	}
+	return perdure.DecodeKnownJSON(fields, &r) == nil && r.IsError
+}

@@ -1,0 +1,273 @@
+package mcpserver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/perdure/perdure"
+)
+
+// taskParams is what the methods of tasks are given.
+type taskParams struct {
+	mcp.ParamsBase
+	TaskID         string                     `json:"taskId"`
+	InputResponses map[string]json.RawMessage `json:"inputResponses"`
+	Cursor         string                     `json:"cursor"`
+}
+
+// gotTask is tasks/get on the newer wire: the task, and inline what it came to, or what it asks.
+type gotTask struct {
+	mcp.ResultBase
+	ResultType string `json:"resultType"`
+	taskState
+	Result        json.RawMessage         `json:"result,omitempty"`
+	Error         *jsonrpc.Error          `json:"error,omitempty"`
+	InputRequests map[string]inputRequest `json:"inputRequests,omitempty"`
+}
+
+// legacyGot is tasks/get on the older wire: the state alone.
+type legacyGot struct {
+	mcp.ResultBase
+	legacyState
+}
+
+// legacyPage is tasks/list.
+type legacyPage struct {
+	mcp.ResultBase
+	Tasks []legacyState `json:"tasks"`
+	Next  string        `json:"nextCursor,omitempty"`
+}
+
+// ack is an answer without anything in it.
+type ack struct {
+	mcp.ResultBase
+	ResultType string `json:"resultType,omitempty"`
+}
+
+// taskMethods registers the methods of tasks.
+func (s *Server) taskMethods() error {
+	for method, answer := range map[string]func(context.Context, peer, *taskParams) (mcp.Result, error){
+		methodGet: s.getTask, methodUpdate: s.updateTask, methodCancel: s.cancelTask, methodResult: s.taskResult, methodList: s.listTasks,
+	} {
+		err := mcp.AddReceivingCustomMethod(s.mcp, method, func(ctx context.Context, _ *mcp.ServerSession, params *taskParams) (mcp.Result, error) {
+			if params == nil {
+				params = &taskParams{}
+			}
+			p := peerOf(ctx)
+			if newer := method == methodUpdate; p.modern && (method == methodResult || method == methodList) || !p.modern && newer {
+				return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: method + " is not of this version of the protocol"}
+			}
+			result, err := answer(ctx, p, params)
+			return result, s.rpcError(err)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// noTask is the answer for what is unknown, somebody else's, and expired alike (M5).
+func noTask() error {
+	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "no such task"}
+}
+
+// own finds the call of a task's handle among those of who asks (M5).
+func (s *Server) own(ctx context.Context, p peer, id string) (ofCall, error) {
+	call, ok := callID(id)
+	if !ok {
+		return ofCall{}, noTask()
+	}
+	session, err := s.session(ctx, p.Principal)
+	if err != nil {
+		return ofCall{}, err
+	}
+	made, err := s.find(ctx, perdure.CallKey{Session: session, Call: call})
+	switch {
+	case errors.Is(err, perdure.NotFound), err == nil && made.Task == nil:
+		return ofCall{}, noTask()
+	case err != nil:
+		return ofCall{}, err
+	case made.Task.State.Terminal() && time.Since(made.Task.FinishedAt) > s.cfg.Keep:
+		return ofCall{}, noTask()
+	}
+	return made, nil
+}
+
+// getTask answers tasks/get.
+func (s *Server) getTask(ctx context.Context, p peer, params *taskParams) (mcp.Result, error) {
+	made, err := s.own(ctx, p, params.TaskID)
+	if err != nil {
+		return nil, err
+	}
+	if !p.modern {
+		return &legacyGot{legacyState: s.legacyState(p, made)}, nil
+	}
+	return s.detailed(ctx, p, made)
+}
+
+// detailed is a task with what it came to, or what it asks.
+func (s *Server) detailed(ctx context.Context, p peer, made ofCall) (*gotTask, error) {
+	got := &gotTask{ResultType: "complete", taskState: s.state(p, made)}
+	switch got.Status {
+	case stateCompleted:
+		fields, err := s.resultOf(s.toolOf(*made.Task), made)
+		if err != nil {
+			return nil, err
+		}
+		got.Result = fields
+	case stateFailed:
+		var failure *jsonrpc.Error
+		if !errors.As(protocolFault(made), &failure) {
+			failure = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: line(made.Task.Summary)}
+		}
+		got.Error = failure
+	case stateInput:
+		open, err := s.open(ctx, *made.Task)
+		if err != nil {
+			return nil, err
+		}
+		got.InputRequests = map[string]inputRequest{}
+		for _, q := range open {
+			got.InputRequests[q.key] = q.request()
+		}
+	}
+	return got, nil
+}
+
+// updateTask answers tasks/update: what it was given for keys that are not asked is ignored (M6).
+func (s *Server) updateTask(ctx context.Context, p peer, params *taskParams) (mcp.Result, error) {
+	made, err := s.own(ctx, p, params.TaskID)
+	if err != nil {
+		return nil, err
+	}
+	given := map[string]answer{}
+	for key, text := range params.InputResponses {
+		var a answer
+		if err := perdure.DecodeKnownJSON(text, &a); err != nil {
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("inputResponses.%s: %v", key, err)}
+		}
+		given[key] = a
+	}
+	if err := s.answer(ctx, p, *made.Task, given); err != nil {
+		return nil, err
+	}
+	return &ack{ResultType: "complete"}, nil
+}
+
+// cancelTask answers tasks/cancel.
+func (s *Server) cancelTask(ctx context.Context, p peer, params *taskParams) (mcp.Result, error) {
+	made, err := s.own(ctx, p, params.TaskID)
+	if err != nil {
+		return nil, err
+	}
+	ended := made.Task.State.Terminal()
+	if ended && !p.modern {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "the task has ended"}
+	}
+	if !ended {
+		if _, err := s.cfg.Engine.CancelTask(ctx, made.Task.ID, p.ID, "tasks/cancel"); err != nil {
+			return nil, err
+		}
+	}
+	if p.modern {
+		return &ack{ResultType: "complete"}, nil
+	}
+	if made, err = s.find(ctx, made.key); err != nil {
+		return nil, err
+	}
+	return &legacyGot{legacyState: s.legacyState(p, made)}, nil
+}
+
+// taskResult answers tasks/result of the older wire: it waits for the end, and asks what the task asks meanwhile.
+func (s *Server) taskResult(ctx context.Context, p peer, params *taskParams) (mcp.Result, error) {
+	made, err := s.own(ctx, p, params.TaskID)
+	if err != nil {
+		return nil, err
+	}
+	made.progress = params.GetMeta()["progressToken"]
+	stop := s.tellProgress(ctx, p, made)
+	defer stop()
+	for !made.Task.State.Terminal() {
+		task, err := s.cfg.Engine.WaitTask(ctx, made.Task.ID)
+		if err != nil {
+			return nil, err
+		}
+		if task.Waits() {
+			if err := s.elicit(ctx, p, task, params.TaskID); err != nil {
+				return nil, err
+			}
+		}
+		if made, err = s.find(ctx, made.key); err != nil {
+			return nil, err
+		}
+	}
+	if made.Task.State == perdure.TaskCanceled {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "the task was cancelled"}
+	}
+	result, err := s.complete(p, s.toolOf(*made.Task), made)
+	if v, ok := result.(*verbatim); ok {
+		v.Meta[metaRelated] = map[string]string{"taskId": params.TaskID}
+	}
+	return result, err
+}
+
+// pageOfTasks is how many tasks a page lists.
+const pageOfTasks = 50
+
+// listTasks answers tasks/list of the older wire: one's own, the newest first.
+func (s *Server) listTasks(ctx context.Context, p peer, params *taskParams) (mcp.Result, error) {
+	made, next, err := s.ownTasks(ctx, p, params.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	page := &legacyPage{Tasks: []legacyState{}, Next: next}
+	for _, m := range made {
+		page.Tasks = append(page.Tasks, s.legacyState(p, m))
+	}
+	return page, nil
+}
+
+// ownTasks is a page of who asks' own tasks, the newest first. A cursor is the handle that the page before ended with.
+func (s *Server) ownTasks(ctx context.Context, p peer, cursor string) (made []ofCall, next string, err error) {
+	session, err := s.session(ctx, p.Principal)
+	if err != nil {
+		return nil, "", err
+	}
+	tasks, err := s.cfg.Engine.Tasks(ctx, session)
+	if err != nil {
+		return nil, "", err
+	}
+	tasks = slices.DeleteFunc(tasks, func(t perdure.Task) bool {
+		return !t.Taken() || t.State.Terminal() && time.Since(t.FinishedAt) > s.cfg.Keep
+	})
+	slices.Reverse(tasks)
+	if cursor != "" {
+		i := slices.IndexFunc(tasks, func(t perdure.Task) bool { return taskID(t.Call) == cursor })
+		if i < 0 {
+			return nil, "", &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "the cursor is none of this list: " + strconv.Quote(cursor)}
+		}
+		tasks = tasks[i+1:]
+	}
+	for _, t := range tasks[:min(len(tasks), pageOfTasks)] {
+		m, err := s.find(ctx, perdure.CallKey{Session: session, Call: t.Call})
+		if err != nil {
+			return nil, "", err
+		}
+		if m.Task != nil {
+			made = append(made, m)
+		}
+	}
+	if len(tasks) > pageOfTasks {
+		next = taskID(tasks[pageOfTasks-1].Call)
+	}
+	return made, next, nil
+}

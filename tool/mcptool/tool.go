@@ -1,0 +1,213 @@
+package mcptool
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/tool"
+)
+
+// Remote is a tool of an MCP server. Its result is the MCP result as it came.
+type Remote struct {
+	client *Client
+	def    *mcp.Tool
+	spec   tool.Spec
+}
+
+var _ tool.Reattacher = (*Remote)(nil)
+
+// Tools makes tools of a server's. Their names are the server's, with what a name may not have replaced; a server's hints do
+// not choose a class (TL10). Conflict: two names become one.
+func Tools(ctx context.Context, c *Client) ([]*Remote, error) {
+	defs, err := c.Definitions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	seen := map[string]string{}
+	var all []*Remote
+	for _, def := range defs {
+		name := safeName(def.Name)
+		if other, ok := seen[name]; ok {
+			return nil, fmt.Errorf("the tools %q and %q of the MCP server: %w: they would both be %s", other, def.Name, perdure.Conflict, name)
+		}
+		seen[name] = def.Name
+		class := c.cfg.Classes[def.Name]
+		if class == "" {
+			class = perdure.AtMostOnce
+		}
+		description := def.Description
+		if strings.TrimSpace(description) == "" {
+			description = "The tool " + def.Name + " of an MCP server."
+		}
+		all = append(all, &Remote{client: c, def: def, spec: tool.Spec{
+			// The server checks the arguments by its own schema, in its own words.
+			Name: name, DisplayName: def.Title, Description: description, Class: class, SoftBudget: tool.Never, Parameters: json.RawMessage(`{"type":"object"}`),
+		}})
+	}
+	for name := range c.cfg.Classes {
+		if seen[safeName(name)] != name {
+			return nil, fmt.Errorf("%w class: the MCP server has no tool %q", perdure.Invalid, name)
+		}
+	}
+	return all, nil
+}
+
+// safeName is a server's name of a tool as ours may be.
+func safeName(name string) string {
+	name = strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' {
+			return r
+		}
+		return '_'
+	}, name)
+	return name[:min(len(name), 64)]
+}
+
+// Spec implements tool.Tool.
+func (t *Remote) Spec() tool.Spec { return t.spec }
+
+// Definition is the tool as the server says it.
+func (t *Remote) Definition() *mcp.Tool { return t.def }
+
+// Run calls the tool.
+func (t *Remote) Run(ctx context.Context, call tool.Call, env tool.Env) tool.Result {
+	session, _, err := t.client.connected(ctx)
+	if err != nil {
+		return notSent(ctx, err)
+	}
+	return t.ask(ctx, session, call, env.Report())
+}
+
+// RunBackground calls the tool.
+func (t *Remote) RunBackground(ctx context.Context, call tool.Call, env tool.Env, _ tool.Sink) tool.Result {
+	return t.Run(ctx, call, env)
+}
+
+// Reattach goes on with a call whose client died. As long as the same life of the server is kept, the same request is the
+// same call: its answer is there, or comes, or it is only now sent. Otherwise nobody knows what became of it.
+func (t *Remote) Reattach(ctx context.Context, task perdure.Task, env tool.Env, sink tool.Sink) (tool.Result, bool) {
+	session, born, err := t.client.connected(ctx)
+	if err != nil && ctx.Err() != nil {
+		return notSent(ctx, err), false
+	}
+	if err != nil || born.IsZero() || !born.Before(task.StartedAt) {
+		return tool.Result{}, true
+	}
+	return t.ask(ctx, session, env.Call, sink), false
+}
+
+// notSent is the result of a call that the server never got.
+func notSent(ctx context.Context, err error) tool.Result {
+	if ctx.Err() != nil {
+		return tool.FromError(context.Cause(ctx))
+	}
+	return tool.Failf("The MCP server cannot be reached, and the call was not made: %v", err)
+}
+
+// ask sends the call and waits for its answer.
+func (t *Remote) ask(ctx context.Context, session *mcp.ClientSession, call tool.Call, sink tool.Sink) tool.Result {
+	id := wireID(call)
+	t.client.mu.Lock()
+	t.client.sinks[id] = sink
+	t.client.mu.Unlock()
+	defer func() {
+		t.client.mu.Lock()
+		delete(t.client.sinks, id)
+		t.client.mu.Unlock()
+	}()
+	params := &mcp.CallToolParams{Meta: mcp.Meta{metaCall: id, "progressToken": id}, Name: t.def.Name, Arguments: call.Args}
+	result, err := called(ctx, session, params)
+	var refused *jsonrpc.Error
+	switch {
+	case err == nil:
+		return t.result(result)
+	case ctx.Err() != nil:
+		return tool.FromError(context.Cause(ctx))
+	case errors.As(err, &refused) && !errors.Is(err, mcp.ErrConnectionClosed):
+		return tool.Failf("MCP error %d: %s", refused.Code, refused.Message)
+	case t.spec.Class.Repeatable() && call.Execution < 3:
+		return t.again(ctx, call, sink, err)
+	}
+	lost := tool.Failf("The MCP server was lost while the call ran: %v", err)
+	lost.ErrorAs = perdure.ErrorUnknown
+	return lost
+}
+
+// called calls a tool. When ctx ends because somebody wants the call to end, the server is told; when only this process ends,
+// it is not: the call goes on, and is found again.
+func called(ctx context.Context, session *mcp.ClientSession, params *mcp.CallToolParams) (*mcp.CallToolResult, error) {
+	type answer struct {
+		result *mcp.CallToolResult
+		err    error
+	}
+	asked, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	goesOn := false
+	defer func() {
+		if !goesOn {
+			cancel()
+		}
+	}()
+	came := make(chan answer, 1) // of one call, whoever waits for it
+	go func() {                  // until the answer, the cancel, or the end of the connection
+		r, err := session.CallTool(asked, params)
+		came <- answer{r, err}
+	}()
+	select {
+	case a := <-came:
+		return a.result, a.err
+	case <-ctx.Done():
+	}
+	if cause := perdure.CauseOf(ctx); cause == perdure.CauseShutdown || cause == perdure.CauseSuperseded {
+		goesOn = true
+		return nil, context.Cause(ctx)
+	}
+	cancel()
+	a := <-came
+	return a.result, a.err
+}
+
+// again sends a call that may run twice to the next life of its server.
+func (t *Remote) again(ctx context.Context, call tool.Call, sink tool.Sink, lost error) tool.Result {
+	select {
+	case <-time.After(500 * time.Millisecond):
+	case <-ctx.Done():
+		return tool.FromError(context.Cause(ctx))
+	}
+	session, _, err := t.client.connected(ctx)
+	if err != nil {
+		return tool.Failf("The MCP server was lost while the call ran, and cannot be reached again: %v", errors.Join(lost, err))
+	}
+	call.Execution++
+	return t.ask(ctx, session, call, sink)
+}
+
+// result is what the server answered: as it came, and as a tool's error where it is one of text.
+func (t *Remote) result(r *mcp.CallToolResult) tool.Result {
+	if r.IsError && r.StructuredContent == nil {
+		var texts []string
+		for _, c := range r.Content {
+			text, ok := c.(*mcp.TextContent)
+			if !ok {
+				texts = nil
+				break
+			}
+			texts = append(texts, text.Text)
+		}
+		if len(texts) > 0 && strings.TrimSpace(strings.Join(texts, "\n")) != "" {
+			return tool.Error(strings.Join(texts, "\n"))
+		}
+	}
+	text, err := json.Marshal(r)
+	if err != nil {
+		return tool.Internal(err)
+	}
+	return tool.Success(json.RawMessage(text))
+}
