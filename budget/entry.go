@@ -38,6 +38,9 @@ type Entry struct {
 // WorkOfStep names a question to a model.
 func WorkOfStep(id perdure.ExecID) string { return "step " + string(id) }
 
+// WorkOfSum is the name of the question that sums up what a conversation leaves out.
+func WorkOfSum(id perdure.EventID) string { return "step sum " + string(id) }
+
 // IsStep reports whether work is a question to a model.
 func IsStep(work string) bool { return strings.HasPrefix(work, "step ") }
 

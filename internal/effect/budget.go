@@ -1,6 +1,7 @@
 package effect
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -42,6 +43,29 @@ func (s *step) afford(events []perdure.Event) ([]perdure.Event, error) {
 		return []perdure.Event{s.fact(meter.Told(*refused, s.now))}, nil
 	}
 	return events, nil
+}
+
+// affordSum reserves for the question that sums up what a conversation leaves out, and returns the name of the reservation, which goes
+// with the turn. Nothing may be asked where a budget refuses.
+func (e *Effects) affordSum(ctx context.Context, s *perdure.Session, asked string, bytes int) (work string, refused *budget.Refusal, err error) {
+	work = budget.WorkOfSum(NewID[perdure.EventID]())
+	err = e.work.InTx(ctx, func(tx store.Tx) error {
+		refused = nil
+		some, err := tx.Budgeted()
+		if err != nil || !some {
+			return err
+		}
+		if _, err := tx.Session(s.ID); err != nil {
+			return err
+		}
+		refused, err = e.meter.Reserve(tx, meter.Order{
+			Who: meter.WhoOf(s), Work: work, Step: true,
+			Uses:   meter.Uses{Model: e.meter.ModelOf(asked), Usage: perdure.Usage{InputTokens: int64(bytes / bytesPerToken), OutputTokens: summaryTokens}, Took: reckonedAnswer},
+			Waives: func(id perdure.BudgetID) bool { return s.Waives(id, tx.Now()) },
+		})
+		return err
+	})
+	return work, refused, err
 }
 
 // mayUse is what the next question to the model uses at most.
@@ -100,8 +124,8 @@ func callUses(tool string, args int) meter.Uses {
 	return meter.Uses{Tool: tool, Took: reckonedCall, Bytes: int64(args + reckonedResult)}
 }
 
-// payStep puts what a question used in the place of its reservation.
-func (s *step) payStep(events []perdure.Event) error {
+// payStep puts what a question used in the place of its reservation. work is the name of one that is no step.
+func (s *step) payStep(events []perdure.Event, work string) error {
 	some, err := s.tx.Budgeted()
 	if err != nil || !some {
 		return err
@@ -121,8 +145,8 @@ func (s *step) payStep(events []perdure.Event) error {
 			bill = nil
 		}
 	}
-	if bill != nil { // it was no step: what is left out of the conversation was summed up
-		return s.settle(s.stepBill("sum "+string(NewID[perdure.EventID]()), bill, true))
+	if bill != nil && work != "" { // what is left out of the conversation was summed up
+		return s.settle(s.stepBill(work, bill, bill.Error == ""))
 	}
 	return nil
 }

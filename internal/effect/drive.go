@@ -59,6 +59,7 @@ type Outcome struct {
 	Keep   *store.Partial    // the text of a message that stays open (TN20); nil: none
 	Drop   perdure.MessageID // whose checkpoint goes; empty: none does, at no cost (TN19)
 	Ending *Outcome          // counts instead when the turn is to end: the message has no next attempt; nil: this one does
+	Work   string            // under which a question was reserved that is no step; empty: none was
 }
 
 // Settlement ends a claim in the commit of its event (LG7).
@@ -276,7 +277,7 @@ func (s *step) record(o Outcome) error {
 	if err := s.append(o.Events); err != nil {
 		return err
 	}
-	return s.payStep(o.Events)
+	return s.payStep(o.Events, o.Work)
 }
 
 // recorded reports whether the journal has the outcome, or has gone on without it.

@@ -357,9 +357,14 @@ func (e *Effects) SumUp(ctx context.Context, s *perdure.Session, c perdure.SumUp
 	if s.Turn != nil {
 		req.Model = s.Turn.Model
 	}
+	work, refused, err := e.affordSum(ctx, s, req.Model, len(req.System)+len(req.Messages[0].Text()))
+	if err != nil || refused != nil {
+		e.cfg.Log.Warn("what is left out of a conversation is not summed up", "session", s.ID, "turn", c.Turn, "refused", refused, "error", err)
+		return Outcome{Events: c.Events(s, "")}, ctx.Err() == nil
+	}
 	begun := time.Now()
 	var answer model.Answer
-	err := e.guarded("sum up", func() (err error) {
+	err = e.guarded("sum up", func() (err error) {
 		if answer, err = model.Collect(e.cfg.Model.Stream(asking, req), nil); err != nil {
 			return err
 		}
@@ -379,7 +384,7 @@ func (e *Effects) SumUp(ctx context.Context, s *perdure.Session, c perdure.SumUp
 		e.cfg.Log.Warn("what is left out of a conversation could not be summed up", "session", s.ID, "turn", c.Turn, "error", err)
 	}
 	billed := perdure.Event{Session: s.ID, Actor: "runtime", Turn: c.Turn, Fact: bill}
-	return Outcome{Events: append([]perdure.Event{billed}, c.Events(s, summary)...)}, true
+	return Outcome{Events: append([]perdure.Event{billed}, c.Events(s, summary)...), Work: work}, true
 }
 
 // retold writes messages down, the last ones where there are too many.
