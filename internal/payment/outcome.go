@@ -46,7 +46,7 @@ func (a *Authority) carryOut(ctx context.Context, p store.Payment, o tool.Paymen
 	paid := receiptOf(p)
 	switch {
 	case end.State == store.PaymentRefused:
-		return tool.PaymentReceipt{}, refuse(tool.PaymentRefused, "the wallet refused: %s", end.Note)
+		return tool.PaymentReceipt{}, refuse(tool.PaymentRefused, "the wallet refused the payment %s, and no money moved; what it said stands in the payment's record", paid.ID)
 	case end.State == store.PaymentUnknown:
 		return tool.PaymentReceipt{}, refuse(tool.PaymentUnknown, "nobody knows whether the payment %s was made: do not pay again without checking", paid.ID)
 	case unrecorded != nil:

@@ -155,7 +155,7 @@ func TestPaymentRefusedByTheWallet(t *testing.T) {
 			return false
 		}
 		_, err := w.pay(a, call, order("1", "news"))
-		if codeOf(err) != tool.PaymentRefused || !strings.Contains(err.Error(), "no funds") {
+		if codeOf(err) != tool.PaymentRefused || strings.Contains(err.Error(), "no funds") { // the wallet's words are not for a model (PA1)
 			w.Fatalf("got %v", err)
 		}
 
@@ -165,7 +165,7 @@ func TestPaymentRefusedByTheWallet(t *testing.T) {
 		if err != nil || len(w.bank.paid()) != 1 || len(keys) != 1 || keys[0] == receipt.ID {
 			w.Errorf("got %+v, %v, after %v; book %+v", receipt, err, keys, w.bank.paid())
 		}
-		if rows := w.rows(); len(rows) != 2 || rows[1].State != store.PaymentRefused || rows[0].Attempt != 2 {
+		if rows := w.rows(); len(rows) != 2 || rows[1].State != store.PaymentRefused || !strings.Contains(rows[1].Note, "no funds") || rows[0].Attempt != 2 {
 			w.Errorf("rows: %+v", rows)
 		}
 	})
@@ -406,6 +406,11 @@ func TestWalletAnswers(t *testing.T) {
 
 			if codeOf(err) != c.want || (err == nil) != (c.want == "") {
 				t.Errorf("got %v, want %q", err, c.want)
+			}
+			for _, row := range w.rows() {
+				if strings.Contains(row.Note, "://") {
+					t.Errorf("the note tells where the wallet is: %s", row.Note)
+				}
 			}
 			if n := len(w.bank.paid()); n > 1 {
 				t.Errorf("asked %d times", n)

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	neturl "net/url"
 	"slices"
 
 	"github.com/perdure/perdure"
@@ -109,7 +110,12 @@ func refuses(status int) bool {
 }
 
 // sendError is the error of a request without an answer: a refusal when nothing can have arrived.
+// The address is left out: it may be one that only its owner knows.
 func sendError(err error) error {
+	var asked *neturl.Error
+	if errors.As(err, &asked) {
+		err = asked.Err
+	}
 	var dial *net.OpError
 	var guard *perdure.EgressError
 	if errors.As(err, &dial) && dial.Op == "dial" || errors.As(err, &guard) && guard.Code != perdure.EgressTransport {
