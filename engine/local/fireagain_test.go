@@ -18,7 +18,7 @@ import (
 // others write meanwhile is written by between.
 type undone struct {
 	store.Store
-	between func()
+	between chan func() // capacity 1
 	done    atomic.Bool
 }
 
@@ -37,7 +37,7 @@ func (u *undone) InTx(ctx context.Context, fn func(store.Tx) error) error {
 	if !errors.Is(err, errUndone) {
 		return err
 	}
-	u.between()
+	(<-u.between)()
 	return u.Store.InTx(ctx, fn)
 }
 
@@ -57,11 +57,11 @@ func TestFireUndone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBell(t)
-		over := &undone{Store: b.st}
+		over := &undone{Store: b.st, between: make(chan func(), 1)}
 		b.over = over
 		eng, end := b.start(faulty.Plan{})
 		s := b.every(eng, b.session(eng), nil)
-		over.between = func() {
+		over.between <- func() {
 			err := b.st.InTx(context.Background(), func(tx store.Tx) error {
 				now, err := tx.Schedule(s.ID)
 				if err != nil {
