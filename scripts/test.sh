@@ -120,13 +120,13 @@ go vet "${packages[@]}"
 # These run without the detector, which would make them several times as slow and find nothing that it does not find elsewhere:
 # the engine's suite over SQLite and Postgres (it runs with it over memory and over the wire), twenty thousand steps on lanes,
 # what is about the disk and not about memory (power cuts, full disks, migrations that are killed), and what plays the program as
-# processes that are killed, restarted or followed from outside. So do those that print figures.
-readonly plain='^(TestEngineOn(SQLite|Postgres)|TestLaneStorm|TestR(01|03|0[5-8]|12Rival|15KeysSurvive|20Followers|26|27|33Adopts).*|TestChaos.*|TestHowTo(CapSpending|Schedule)|TestTutorial|TestReportOverProviders)$'
+# processes that are started, killed or followed from outside. So do those that print figures.
+readonly plain='^(TestEngineOn(SQLite|Postgres)|TestLaneStorm|TestR(01|03|0[5-8]|12Rival|15KeysSurvive|20Followers|26|27|33Adopts).*|TestChaos.*|TestHowTo(CapSpending|Schedule)|TestTutorial|TestReportOverProviders|TestScripts|TestMCPProxy.*|TestQuickRun)$'
 readonly figures='^(TestR13EveryTransition|TestR13KillAtFire|TestR14ThousandSchedules|TestS22BudgetRace)$'
 step "go test -race -shuffle=on -skip $plain ${packages[*]}"
 go test -race -shuffle=on -timeout=20m -skip "$plain|TestR13KillAtFire|TestR14ThousandSchedules|TestS22BudgetRace" "${packages[@]}"
 if (($# == 0)); then
-	packages=(./cmd/perdure ./engine/local ./store/sqlite) # that have them
+	packages=(./bench/... ./cmd/perdure ./engine/local ./store/sqlite) # that have them
 fi
 step "go test -shuffle=on -run $plain ${packages[*]}"
 go test -shuffle=on -timeout=20m -run "$plain" "${packages[@]}"
