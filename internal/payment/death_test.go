@@ -103,7 +103,7 @@ func TestPaymentCanceled(t *testing.T) {
 	w := newWorld(t, memoryStore())
 	a, call := w.authority(w), w.call(w.session, "turn_1", "call_1")
 	ctx, cancel := context.WithCancelCause(t.Context())
-	w.bank.meets = func(http.ResponseWriter, string) bool { cancel(perdure.CauseCanceled); return true }
+	w.bank.at(func(http.ResponseWriter, string) bool { cancel(perdure.CauseCanceled); return true }, nil)
 
 	receipt, err := a.For(call.Session, call).Pay(ctx, order("1", "news"))
 	_, late := a.For(call.Session, call).Pay(ctx, order("1", "more"))
@@ -138,11 +138,11 @@ func TestPaymentKilled(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), self, "-test.run=^TestPaymentKilled$")
 	cmd.Env = append(os.Environ(), killDir+"="+dir, killURL+"="+b.URL)
 	gate, killed := make(chan struct{}), make(chan struct{})
-	b.after = func(_ http.ResponseWriter, _ string) bool {
+	b.at(nil, func(_ http.ResponseWriter, _ string) bool {
 		close(gate)
 		<-killed
 		return false
-	}
+	})
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

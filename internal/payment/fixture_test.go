@@ -50,7 +50,10 @@ func newBank(t *testing.T) *bank {
 
 func (b *bank) serve(w http.ResponseWriter, r *http.Request) {
 	key := r.Header.Get("Idempotency-Key")
-	if b.meets != nil && !b.meets(w, key) {
+	b.mu.Lock()
+	meets, after := b.meets, b.after
+	b.mu.Unlock()
+	if meets != nil && !meets(w, key) {
 		return
 	}
 	var t payment.Transfer
@@ -65,10 +68,17 @@ func (b *bank) serve(w http.ResponseWriter, r *http.Request) {
 	b.mu.Lock()
 	b.book = append(b.book, entry{key, r.Header.Get("Authorization"), t}) // also a second time: it forgives no repetition
 	b.mu.Unlock()
-	if b.after != nil && !b.after(w, key) {
+	if after != nil && !after(w, key) {
 		return
 	}
 	_, _ = fmt.Fprintf(w, `{"receipt":"r-%s"}`, key)
+}
+
+// at lets something happen before or after an order is put down in the book; nil: nothing.
+func (b *bank) at(meets, after func(http.ResponseWriter, string) bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.meets, b.after = meets, after
 }
 
 // paid is what stands in the book.

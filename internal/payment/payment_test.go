@@ -149,17 +149,17 @@ func TestPaymentRefusedByTheWallet(t *testing.T) {
 		w.policy.Caps["usd"] = payment.Caps{PerRequest: "1", PerTurn: "1", PerDay: "1", AskAbove: "1"}
 		a, call := w.authority(w), w.call(w.session, "turn_1", "call_1")
 		var keys []string
-		w.bank.meets = func(rw http.ResponseWriter, key string) bool {
+		w.bank.at(func(rw http.ResponseWriter, key string) bool {
 			keys = append(keys, key)
 			http.Error(rw, "no funds", http.StatusPaymentRequired)
 			return false
-		}
+		}, nil)
 		_, err := w.pay(a, call, order("1", "news"))
 		if codeOf(err) != tool.PaymentRefused || strings.Contains(err.Error(), "no funds") { // the wallet's words are not for a model (PA1)
 			w.Fatalf("got %v", err)
 		}
 
-		w.bank.meets = nil
+		w.bank.at(nil, nil)
 		receipt, err := w.pay(a, call, order("1", "news"))
 
 		if err != nil || len(w.bank.paid()) != 1 || len(keys) != 1 || keys[0] == receipt.ID {
@@ -177,12 +177,12 @@ func TestPaymentAnswerLost(t *testing.T) {
 	eachStore(t, func(w *world) {
 		w.policy.Caps["usd"] = payment.Caps{PerRequest: "2", PerTurn: "2", PerDay: "2", AskAbove: "2"}
 		a, call := w.authority(w), w.call(w.session, "turn_1", "call_1")
-		w.bank.after = drop
+		w.bank.at(nil, drop)
 		_, err := w.pay(a, call, order("1.5", "news"))
 		if codeOf(err) != tool.PaymentUnknown || !errors.Is(err, perdure.UnknownOutcome) || len(w.bank.paid()) != 1 {
 			w.Fatalf("got %v, book %+v", err, w.bank.paid())
 		}
-		w.bank.after = nil
+		w.bank.at(nil, nil)
 
 		_, again := w.pay(a, call, order("1.5", "news"))
 		_, more := w.pay(a, w.call(w.session, "turn_1", "call_2"), order("1", "news"))
@@ -356,11 +356,11 @@ func TestWalletAnswers(t *testing.T) {
 	t.Parallel()
 	status := func(code int) func(*bank) {
 		return func(b *bank) {
-			b.after = func(rw http.ResponseWriter, _ string) bool {
+			b.at(nil, func(rw http.ResponseWriter, _ string) bool {
 				rw.Header().Set("Location", "/elsewhere")
 				rw.WriteHeader(code)
 				return false
-			}
+			})
 		}
 	}
 	for name, c := range map[string]struct {
@@ -380,17 +380,17 @@ func TestWalletAnswers(t *testing.T) {
 		"429":          {status(429), tool.PaymentUnknown},
 		"500":          {status(500), tool.PaymentUnknown},
 		"503":          {status(503), tool.PaymentUnknown},
-		"no answer":    {func(b *bank) { b.after = drop }, tool.PaymentUnknown},
+		"no answer":    {func(b *bank) { b.at(nil, drop) }, tool.PaymentUnknown},
 		"nobody there": {func(b *bank) { b.Close() }, tool.PaymentRefused},
 		"half a receipt": {func(b *bank) {
-			b.after = func(rw http.ResponseWriter, _ string) bool {
+			b.at(nil, func(rw http.ResponseWriter, _ string) bool {
 				rw.Header().Set("Content-Length", "100")
 				_, _ = rw.Write([]byte("rec"))
 				return false
-			}
+			})
 		}, tool.PaymentUnknown},
 		"too late": {func(b *bank) {
-			b.after = func(_ http.ResponseWriter, _ string) bool { <-time.After(200 * time.Millisecond); return true }
+			b.at(nil, func(_ http.ResponseWriter, _ string) bool { <-time.After(200 * time.Millisecond); return true })
 		}, tool.PaymentUnknown},
 	} {
 		t.Run(name, func(t *testing.T) {
