@@ -114,7 +114,7 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request, stateless, statef
 		body = adapt(body, m)
 	}
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
-	answer := &reply{}
+	answer := &reply{ended: make(chan struct{})}
 	name := rand.Text()
 	r.Header.Set(headerReply, name)
 	s.mu.Lock()
@@ -124,14 +124,15 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request, stateless, statef
 		s.mu.Lock()
 		delete(s.replies, name)
 		s.mu.Unlock()
+		close(answer.ended)
 	}()
-	seen := &watched{ResponseWriter: w}
+	seen := &watched{ResponseWriter: w, ctx: r.Context(), reply: answer}
 	if modern {
 		stateless.ServeHTTP(seen, r)
 	} else {
 		stateful.ServeHTTP(seen, r)
 	}
-	if !seen.broken && r.Context().Err() == nil {
+	if !seen.broken && answer.tells("") {
 		s.told(answer)
 	}
 }
@@ -177,12 +178,16 @@ func metaOf(params json.RawMessage) map[string]json.RawMessage {
 // watched notices whether an answer was written whole.
 type watched struct {
 	http.ResponseWriter
+	ctx    context.Context // of the request
+	reply  *reply
 	broken bool
 }
 
 func (w *watched) Write(p []byte) (int, error) {
+	w.reply.begin()
+	gone := w.ctx.Err() != nil // a client that goes once it has read was there
 	n, err := w.ResponseWriter.Write(p)
-	w.broken = w.broken || err != nil
+	w.broken = w.broken || gone || err != nil
 	return n, err
 }
 

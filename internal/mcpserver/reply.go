@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,8 +14,48 @@ import (
 
 // reply is one answer on its way, and the calls that it tells of. A nil one notes nothing.
 type reply struct {
+	ended chan struct{} // closed when it is noted whether it was written whole
+
 	mu    sync.Mutex
 	calls []perdure.CallKey // guarded by mu
+	begun bool              // guarded by mu; something of it was written
+}
+
+// begin notes that something of it is written.
+func (r *reply) begin() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.begun = true
+}
+
+// tells reports whether it is being written, and tells of a call of the session; empty: of any.
+func (r *reply) tells(session perdure.SessionID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.begun && slices.ContainsFunc(r.calls, func(k perdure.CallKey) bool { return session == "" || k.Session == session })
+}
+
+// noteTime is how long a call without a key waits for what is noted of the replies before it.
+const noteTime = time.Second
+
+// noted waits until it is known of the replies to a session that are being written whether they were: a client that has read one
+// may call again before that is noted (M4).
+func (s *Server) noted(ctx context.Context, session perdure.SessionID) {
+	s.mu.Lock()
+	all := slices.Collect(maps.Values(s.replies))
+	s.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, noteTime)
+	defer cancel()
+	for _, r := range all {
+		if !r.tells(session) {
+			continue
+		}
+		select {
+		case <-r.ended:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 func (r *reply) note(key perdure.CallKey) {
