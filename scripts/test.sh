@@ -118,15 +118,15 @@ packages=("${@:-./...}")
 step "go vet ${packages[*]}"
 go vet "${packages[@]}"
 # These run without the detector, which would make them several times as slow and find nothing that it does not find elsewhere:
-# the engine's suite over SQLite and Postgres (it runs with it over memory and over the wire), twenty thousand steps on lanes,
+# the engine's suite over SQLite, Postgres and the wire (it runs with it over memory), twenty thousand steps on lanes,
 # what is about the disk and not about memory (power cuts, full disks, migrations that are killed), and what plays the program as
 # processes that are started, killed or followed from outside. So do those that print figures.
-readonly plain='^(TestEngineOn(SQLite|Postgres)|TestLaneStorm|TestR(01|03|0[5-8]|12Rival|15KeysSurvive|20Followers|26|27|33Adopts).*|TestChaos.*|TestHowTo(CapSpending|Schedule)|TestTutorial|TestReportOverProviders|TestScripts|TestMCPProxy.*|TestQuickRun)$'
+readonly plain='^(TestEngineO(nSQLite|nPostgres|verHTTP)|TestLaneStorm|TestR18(EveryCommit|SabotageIsNoticed)|TestR(01|03|0[5-8]|12Rival|15KeysSurvive|20Followers|26|27|33Adopts).*|TestChaos.*|TestHowTo(CapSpending|Schedule)|TestTutorial|TestReportOverProviders|TestScripts|TestMCPProxy.*|TestQuickRun)$'
 readonly figures='^(TestR13EveryTransition|TestR13KillAtFire|TestR14ThousandSchedules|TestS22BudgetRace)$'
 step "go test -race -shuffle=on -skip $plain ${packages[*]}"
 go test -race -shuffle=on -timeout=20m -skip "$plain|TestR13KillAtFire|TestR14ThousandSchedules|TestS22BudgetRace" "${packages[@]}"
 if (($# == 0)); then
-	packages=(./bench/... ./cmd/perdure ./engine/local ./store/sqlite) # that have them
+	packages=(./bench/... ./cmd/perdure ./engine/local ./engine/remote ./internal/sim ./store/sqlite) # that have them
 fi
 step "go test -shuffle=on -run $plain ${packages[*]}"
 go test -shuffle=on -timeout=20m -run "$plain" "${packages[@]}"

@@ -21,9 +21,9 @@ import (
 	"github.com/perdure/perdure/engine/remote"
 )
 
-// TestEngine is the suite through a Unix socket and back: what an engine promises in this process, it promises
+// TestEngineOverHTTP is the suite through a Unix socket and back: what an engine promises in this process, it promises
 // at the far end of HTTP, and a client outlives its servers.
-func TestEngine(t *testing.T) {
+func TestEngineOverHTTP(t *testing.T) {
 	t.Parallel()
 	enginetest.Run(t, func(t *testing.T, s enginetest.Setup) enginetest.World { return newWorld(t, s, "") })
 }
