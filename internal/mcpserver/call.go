@@ -102,9 +102,11 @@ func (s *Server) start(ctx context.Context, p peer, x exposed, params *mcp.CallT
 		if x.Rejoin > 0 {
 			order.Join = x.Rejoin
 		}
-		s.noted(ctx, session)
 	}
 	made, err := s.cfg.Engine.StartCall(ctx, order)
+	if err == nil && order.Join > 0 && s.noted(ctx, perdure.CallKey{Session: session, Call: made.ID}) {
+		made, err = s.cfg.Engine.StartCall(ctx, order)
+	}
 	return ofCall{HostCall: made, key: perdure.CallKey{Session: session, Call: made.ID}, progress: params.GetProgressToken()}, err
 }
 

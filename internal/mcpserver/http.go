@@ -132,7 +132,7 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request, stateless, statef
 	} else {
 		stateful.ServeHTTP(seen, r)
 	}
-	if !seen.broken && answer.tells("") {
+	if !seen.broken && (r.Context().Err() == nil || answer.wasWhole()) {
 		s.told(answer)
 	}
 }
@@ -183,11 +183,13 @@ type watched struct {
 	broken bool
 }
 
-func (w *watched) Write(p []byte) (int, error) {
-	w.reply.begin()
-	gone := w.ctx.Err() != nil // a client that goes once it has read was there
-	n, err := w.ResponseWriter.Write(p)
-	w.broken = w.broken || gone || err != nil
+func (w *watched) Write(p []byte) (n int, err error) {
+	w.reply.write(func() bool {
+		there := w.ctx.Err() == nil // a client that goes once it has read was there
+		n, err = w.ResponseWriter.Write(p)
+		w.broken = w.broken || err != nil
+		return there && err == nil
+	})
 	return n, err
 }
 

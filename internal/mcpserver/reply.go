@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"github.com/perdure/perdure"
 )
 
@@ -18,44 +20,69 @@ type reply struct {
 
 	mu    sync.Mutex
 	calls []perdure.CallKey // guarded by mu
-	begun bool              // guarded by mu; something of it was written
+	ready bool              // guarded by mu; there is a result, which is what is written next
+	begun bool              // guarded by mu; something of it is being written, or was
+	whole bool              // guarded by mu; the result was written to somebody who was there
 }
 
-// begin notes that something of it is written.
-func (r *reply) begin() {
+// answered passes a result on, and notes that there is one.
+func (r *reply) answered(result mcp.Result, err error) (mcp.Result, error) {
+	if r != nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.ready = true
+	}
+	return result, err
+}
+
+// write notes what becomes of a piece of it: do writes it.
+func (r *reply) write(do func() bool) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
+	ready := r.ready
 	r.begun = true
-}
-
-// tells reports whether it is being written, and tells of a call of the session; empty: of any.
-func (r *reply) tells(session perdure.SessionID) bool {
+	r.mu.Unlock()
+	done := do()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.begun && slices.ContainsFunc(r.calls, func(k perdure.CallKey) bool { return session == "" || k.Session == session })
+	r.whole = r.whole || ready && done
 }
 
-// noteTime is how long a call without a key waits for what is noted of the replies before it.
+// wasWhole reports whether its result was written.
+func (r *reply) wasWhole() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.whole
+}
+
+// tells reports whether it is being written, and tells of a call.
+func (r *reply) tells(key perdure.CallKey) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.begun && slices.Contains(r.calls, key)
+}
+
+// noteTime is how long a call that has joined another one waits for what is noted of that one's reply.
 const noteTime = time.Second
 
-// noted waits until it is known of the replies to a session that are being written whether they were: a client that has read one
-// may call again before that is noted (M4).
-func (s *Server) noted(ctx context.Context, session perdure.SessionID) {
+// noted waits, where a reply that tells of a call is being written, until it is known whether it was written whole: a client that has
+// read it may call again before that is noted (M4). It reports whether it waited.
+func (s *Server) noted(ctx context.Context, key perdure.CallKey) (waited bool) {
 	s.mu.Lock()
 	all := slices.Collect(maps.Values(s.replies))
 	s.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, noteTime)
 	defer cancel()
 	for _, r := range all {
-		if !r.tells(session) {
+		if !r.tells(key) {
 			continue
 		}
+		waited = true
 		select {
 		case <-r.ended:
 		case <-ctx.Done():
-			return
 		}
 	}
+	return waited
 }
 
 func (r *reply) note(key perdure.CallKey) {

@@ -135,10 +135,10 @@ func (s *Server) receive(next mcp.MethodHandler) mcp.MethodHandler {
 		switch r := req.(type) {
 		case *mcp.CallToolRequest:
 			if x, ok := s.tools[r.Params.Name]; ok {
-				return s.call(ctx, p, x, r.Params)
+				return p.reply.answered(s.call(ctx, p, x, r.Params))
 			}
 			if r.Params.Name == "task_result" && !p.tasks {
-				return s.toldResult(ctx, p, r.Params)
+				return p.reply.answered(s.toldResult(ctx, p, r.Params))
 			}
 			if p.tasks && isTaskTool(r.Params.Name) {
 				return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("unknown tool %q", r.Params.Name)}
