@@ -20,6 +20,7 @@ type operation struct {
 	status           int                        // of success; 0: 200
 	errors           []int                      // statuses beside those that every operation has
 	open             bool                       // no token is needed
+	policy           policy                     // what the token must allow
 	forms            map[string]*huma.MediaType // of success, when it is not JSON of the output's type alone
 }
 
@@ -137,13 +138,16 @@ func register[I, O any](a *API, o operation, do func(context.Context, *I) (*O, e
 		Responses: map[string]*huma.Response{},
 	}
 	if !o.open {
-		op.Security = []map[string][]string{{"bearer": {}}}
-		o.errors = append(o.errors, http.StatusUnauthorized)
+		op.Security = []map[string][]string{{"bearer": scopesOf(o.policy)}}
+		o.errors = append(o.errors, http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests)
 	}
 	if o.forms != nil {
 		op.Responses[strconv.Itoa(op.DefaultStatus)] = &huma.Response{Description: http.StatusText(op.DefaultStatus), Content: o.forms}
 	} else {
 		op.Middlewares = huma.Middlewares{a.wantsJSON}
+	}
+	if !o.open {
+		op.Middlewares = append(op.Middlewares, a.permits(orDefault(o.policy, administers))) // nobody says: fewest may
 	}
 	o.errors = append(o.errors, http.StatusBadRequest, http.StatusNotAcceptable, http.StatusRequestURITooLong,
 		http.StatusRequestHeaderFieldsTooLarge, http.StatusInternalServerError)

@@ -71,6 +71,7 @@ var classes = []struct {
 }{
 	{KeyReused, class{http.StatusUnprocessableEntity, "key_reused", "Idempotency key reused", false, ""}},
 	{perdure.NotFound, class{http.StatusNotFound, "not_found", "Not found", false, ""}},
+	{perdure.Denied, class{http.StatusForbidden, "forbidden", "Forbidden", false, ""}},
 	{perdure.UnknownOutcome, class{http.StatusConflict, "unknown_outcome", "Unknown outcome", false, ""}},
 	{perdure.Lost, class{http.StatusConflict, "lost", "Lost", false, ""}},
 	{perdure.Conflict, class{http.StatusConflict, "conflict", "Conflict", false, ""}},
@@ -86,6 +87,7 @@ var classes = []struct {
 var transport = map[int]class{
 	http.StatusBadRequest:                  {code: "invalid", title: "Invalid request"},
 	http.StatusUnauthorized:                {code: "unauthorized", title: "Unauthorized"},
+	http.StatusForbidden:                   {code: "forbidden", title: "Forbidden"},
 	http.StatusNotFound:                    {code: "not_found", title: "Not found"},
 	http.StatusMethodNotAllowed:            {code: "method_not_allowed", title: "Method not allowed"},
 	http.StatusNotAcceptable:               {code: "not_acceptable", title: "Not acceptable"},
@@ -94,6 +96,7 @@ var transport = map[int]class{
 	http.StatusRequestEntityTooLarge:       {code: "too_large", title: "Body too large"},
 	http.StatusRequestURITooLong:           {code: "uri_too_long", title: "URI too long"},
 	http.StatusUnsupportedMediaType:        {code: "unsupported_media_type", title: "Unsupported media type"},
+	http.StatusTooManyRequests:             {code: "limit", title: "Limit reached", retry: true},
 	http.StatusRequestHeaderFieldsTooLarge: {code: "header_too_large", title: "Header too large"},
 	http.StatusNotImplemented:              {code: "not_implemented", title: "Not implemented"},
 	http.StatusServiceUnavailable:          {code: "draining", title: "Draining", retry: true},
