@@ -31,6 +31,14 @@ type TokenOrder struct {
 	By      string          // who asks
 }
 
+// The scopes of a token. None contains another.
+const (
+	ScopeRead    = "read"    // show what is there
+	ScopeWrite   = "write"   // start work, speak, stop and take away
+	ScopeApprove = "approve" // a person's word: on a call that asks, on an outcome that nobody knows, on a soft limit
+	ScopeAdmin   = "admin"   // tokens, budgets, whole sessions out and in
+)
+
 // Token is a token as callers see it: not its secret.
 type Token struct {
 	ID        perdure.TokenID `json:"id"`

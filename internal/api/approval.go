@@ -63,7 +63,7 @@ func (a *API) listApprovals(ctx context.Context, in *struct {
 		in.State = perdure.ApprovalOpen
 	}
 	got, err := walk(a, in.Paged, grown[perdure.Approval]{
-		which: fmt.Sprintf("approvals %q %q", in.Session, in.State),
+		which: whose(ctx) + fmt.Sprintf("approvals %q %q", in.Session, in.State),
 		all: func() ([]perdure.Approval, error) {
 			filter := engine.ApprovalFilter{Session: in.Session}
 			if in.Cursor == "" { // what a cursor names may be in another state by now

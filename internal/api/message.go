@@ -118,7 +118,7 @@ func (a *API) listMessages(ctx context.Context, in *struct {
 	OfSession
 	Paged
 }) (*page[message], error) {
-	which := "messages " + string(in.ID)
+	which := whose(ctx) + "messages " + string(in.ID)
 	place, err := a.cursors.read(which, in.Cursor, 2)
 	if err != nil {
 		return nil, err

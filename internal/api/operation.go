@@ -55,7 +55,7 @@ func document(version string) huma.Config {
 func (a *API) closeRequests() {
 	for _, name := range []string{"NewSession", "Agent", "NewMessage", "NewPart", "Image", "Interruption", "Resolution", "Cancellation", "DirectCall",
 		"Approving", "Denying", "Detaching", "ClientAnswer", "NewBudget", "Resuming", "Drain", "NewTaskMessage", "InputAnswer", "NewDelivery", "NewFork", "CallOrder",
-		"NewSchedule", "ScheduleAction", "Pausing", "Backfilling", "ScheduleAct"} {
+		"NewSchedule", "ScheduleAction", "Pausing", "Backfilling", "ScheduleAct", "NewToken"} {
 		a.schemas().Map()[name].AdditionalProperties = false
 	}
 }
@@ -137,7 +137,9 @@ func register[I, O any](a *API, o operation, do func(context.Context, *I) (*O, e
 		OperationID: o.id, Method: o.method, Path: o.path, Summary: o.summary, DefaultStatus: orDefault(o.status, http.StatusOK),
 		Responses: map[string]*huma.Response{},
 	}
+	a.policies[o.method+" "+o.path] = ""
 	if !o.open {
+		a.policies[o.method+" "+o.path] = orDefault(o.policy, administers) // nobody says: fewest may
 		op.Security = []map[string][]string{{"bearer": scopesOf(o.policy)}}
 		o.errors = append(o.errors, http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests)
 	}
@@ -145,9 +147,6 @@ func register[I, O any](a *API, o operation, do func(context.Context, *I) (*O, e
 		op.Responses[strconv.Itoa(op.DefaultStatus)] = &huma.Response{Description: http.StatusText(op.DefaultStatus), Content: o.forms}
 	} else {
 		op.Middlewares = huma.Middlewares{a.wantsJSON}
-	}
-	if !o.open {
-		op.Middlewares = append(op.Middlewares, a.permits(orDefault(o.policy, administers))) // nobody says: fewest may
 	}
 	o.errors = append(o.errors, http.StatusBadRequest, http.StatusNotAcceptable, http.StatusRequestURITooLong,
 		http.StatusRequestHeaderFieldsTooLarge, http.StatusInternalServerError)

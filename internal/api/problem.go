@@ -13,6 +13,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/access"
 )
 
 // Problem is an error as callers see it, in the form of RFC 9457 with our own members (H3).
@@ -113,6 +114,9 @@ func problemOf(ctx context.Context, err error) *Problem {
 	p := &Problem{}
 	var own *Problem
 	switch {
+	case revoked(ctx) && errors.Is(err, context.Canceled):
+		*p = *unauthorized(access.Ended.Error())
+		p.fill(transport[p.Status])
 	case errors.As(err, &own):
 		*p = *own
 		p.fill(transport[p.Status])
@@ -126,7 +130,7 @@ func problemOf(ctx context.Context, err error) *Problem {
 		}
 	}
 	p.header = p.header.Clone()
-	if p.Retryable && p.Status != http.StatusRequestTimeout {
+	if p.Retryable && p.Status != http.StatusRequestTimeout && p.header.Get("Retry-After") == "" {
 		if p.header == nil {
 			p.header = http.Header{}
 		}

@@ -137,7 +137,7 @@ func (a *API) listSchedules(ctx context.Context, in *struct {
 	Paged
 }) (*page[schedule], error) {
 	return walk(a, in.Paged, grown[schedule]{
-		which: "schedules " + string(in.Session),
+		which: whose(ctx) + "schedules " + string(in.Session),
 		all: func() ([]schedule, error) {
 			all, err := a.cfg.Engine.Schedules(ctx, in.Session)
 			told := make([]schedule, 0, len(all))
@@ -173,7 +173,7 @@ func (a *API) listFires(ctx context.Context, in *struct {
 	OfSchedule
 	Paged
 }) (*page[perdure.Fire], error) {
-	which := "fires " + string(in.ID)
+	which := whose(ctx) + "fires " + string(in.ID)
 	place, err := a.cursors.read(which, in.Cursor, 1)
 	if err != nil {
 		return nil, err

@@ -75,14 +75,15 @@ func (a *API) createSession(ctx context.Context, _ *struct{}, in newSession) (*c
 // skipped and none is shown twice. Whoever goes on is likely to go on further, so more is read for them than a page.
 func (a *API) listSessions(ctx context.Context, in *struct{ Paged }) (*page[engine.Session], error) {
 	// A kept listing, the place in it, and the last session: how many came up to it, when it began, and its id.
-	place, err := a.cursors.read("sessions", in.Cursor, 5)
+	which := whose(ctx) + "sessions"
+	place, err := a.cursors.read(which, in.Cursor, 5)
 	if err != nil {
 		return nil, err
 	}
 	limit, passed, last := in.limit(), 0, engine.Session{}
 	cut := func(rest stretch[engine.Session]) *page[engine.Session] {
 		return pageOf(rest.items, limit, func(s engine.Session) string {
-			return a.cursors.write("sessions", rest.name, rest.next(limit), strconv.Itoa(passed+limit), strconv.FormatInt(s.CreatedAt.UnixMicro(), 10), string(s.ID))
+			return a.cursors.write(which, rest.name, rest.next(limit), strconv.Itoa(passed+limit), strconv.FormatInt(s.CreatedAt.UnixMicro(), 10), string(s.ID))
 		})
 	}
 	most := limit + 1

@@ -67,7 +67,7 @@ func (a *API) listTasks(ctx context.Context, in *struct {
 	Paged
 }) (*page[perdure.Task], error) {
 	got, err := walk(a, in.Paged, grown[perdure.Task]{
-		which: fmt.Sprintf("tasks %q %q", in.Session, in.State),
+		which: whose(ctx) + fmt.Sprintf("tasks %q %q", in.Session, in.State),
 		all:   func() ([]perdure.Task, error) { return a.cfg.Engine.Tasks(ctx, in.Session) },
 		match: func(t perdure.Task) bool { return in.State == "" || t.State == in.State },
 		id:    func(t perdure.Task) string { return string(t.ID) },
