@@ -85,7 +85,7 @@ func (a *API) once(w http.ResponseWriter, r *http.Request, do func(http.Response
 		return &Problem{Status: http.StatusNotImplemented, Detail: "this server remembers no idempotency keys; send the request without one"}
 	}
 	req := requestOf(r.Context())
-	scope := req.actor + " " + r.Method + " " + r.URL.Path
+	scope := req.principal + " " + r.Method + " " + r.URL.Path
 	if !a.work.enter(scope + "\x00" + key) {
 		return &Problem{Status: http.StatusConflict, Detail: "a request with this idempotency key is in work; ask again for its answer"}
 	}
@@ -106,7 +106,9 @@ func (a *API) once(w http.ResponseWriter, r *http.Request, do func(http.Response
 	known.Scope, known.Key, known.Hash = asked.Scope, asked.Key, asked.Hash
 	known.Status, known.ContentType, known.Location = seen.status, seen.header.Get("Content-Type"), seen.header.Get("Location")
 	known.Body = seen.body.Bytes()
-	a.keep(r.Context(), known)
+	if !req.secret {
+		a.keep(r.Context(), known)
+	}
 	show(w, known)
 	return nil
 }

@@ -146,7 +146,7 @@ func TestH1Whole(t *testing.T) {
 			}
 		}
 	})
-	if len(ids) != 58 {
+	if len(ids) != 61 {
 		t.Errorf("%d operations", len(ids))
 	}
 }
@@ -175,6 +175,7 @@ func TestH1Examples(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	posts := r.posts()
+	posts["create-token"] = post("/v1/tokens", "") // not among them: its answer is kept for nobody
 	s, _ := r.document()
 	session := r.session()
 	r.say(session, "spawn stream")
@@ -207,6 +208,9 @@ func TestH1Examples(t *testing.T) {
 		path = strings.NewReplacer("/v1/sessions/{id}", session, "/v1/approvals/{id}", "/v1/approvals/"+string(approval)).Replace(path)
 		q := ask{method: strings.ToUpper(method), path: path, header: map[string]string{"Accept": "application/json"}}
 		q.path = r.ofBudget(q.path, op.ID)
+		if strings.Contains(q.path, "{token}") {
+			q.path = strings.ReplaceAll(q.path, "{token}", string(r.let(`{"name":"example"}`).ID))
+		}
 		if method == "put" {
 			q.body = string(op.RequestBody.Content["application/json"].Example)
 		}
@@ -247,7 +251,7 @@ func TestH1Examples(t *testing.T) {
 			t.Errorf("%s: %v", op.ID, err)
 		}
 	})
-	if ran != 57 {
+	if ran != 60 {
 		t.Errorf("%d examples ran", ran)
 	}
 }
