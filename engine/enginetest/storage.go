@@ -17,7 +17,7 @@ func storageLaws() []law {
 		{"files_refuse_what_the_model_may_not", filesRefused},
 		{"values_are_kept_by_key", valuesKept},
 		{"a_value_is_written_over_only_as_it_was_read", valuesCompared},
-		{"secrets_without_keys_are_unavailable", secretsWithoutKeys},
+		{"secrets_that_are_not_there", secretsNotThere},
 		{"a_session_is_renamed", sessionRetitled},
 		{"many_tasks_are_canceled_at_once", tasksCanceledAtOnce},
 	}
@@ -190,13 +190,13 @@ func valuesCompared(t *testing.T, open Harness) {
 	}
 }
 
-func secretsWithoutKeys(t *testing.T, open Harness) {
+func secretsNotThere(t *testing.T, open Harness) {
 	s := begin(t, open, Setup{Script: still})
-	unavailable := s.eng.SetSecret(s.ctx, s.id, engine.SecretWrite{Name: "k", Value: "v"})
+	_, unknown := s.eng.Secrets(s.ctx, "session_00000000000000000000000000000000")
 	found, err := s.eng.Secrets(s.ctx, s.id)
 	gone := s.eng.RemoveSecret(s.ctx, s.id, "k")
-	if !errors.Is(unavailable, perdure.Unavailable) || err != nil || len(found) != 0 || !errors.Is(gone, perdure.NotFound) {
-		t.Errorf("got %v, %v %v, %v", unavailable, found, err, gone)
+	if !errors.Is(unknown, perdure.NotFound) || err != nil || len(found) != 0 || !errors.Is(gone, perdure.NotFound) {
+		t.Errorf("got %v, %v %v, %v", unknown, found, err, gone)
 	}
 }
 
