@@ -34,6 +34,11 @@ type Engine interface {
 	Tools
 	HostCalls
 	Tokens
+	Files
+	Values
+	Secrets
+	SessionChanges
+	Bulks
 }
 
 // Sessions starts sessions and shows them.

@@ -17,8 +17,10 @@ import (
 // samples has a request for every operation, each of which succeeds on a world that is all of the default org.
 func (r *rig) samples() map[string]ask {
 	r.t.Helper()
-	all := r.posts()
-	session := r.session()
+	all := r.writes()
+	session, filed := r.session(), r.filed("/today.md")
+	r.do(put(filed+"/values/city", `{"value":"Lisbon"}`))
+	bulk := r.do(post("/v1/tasks:cancel", `{"filter":{"session_id":"none"}}`)).header.Get("Location")
 	r.say(session, "spawn stream")
 	r.rest(session)
 	task := "/v1/tasks/" + string(r.task(session).ID)
@@ -37,7 +39,9 @@ func (r *rig) samples() map[string]ask {
 		"list-tasks": get("/v1/tasks"), "get-task": get(task), "get-task-log": get(task + "/log"), "list-task-messages": get(task + "/messages"),
 		"list-schedules": get("/v1/schedules"), "get-schedule": get(plan), "next-fires": get(plan + "/next"), "list-fires": get(plan + "/fires"),
 		"delete-schedule": {method: "DELETE", path: r.hourly()},
-		"list-budgets":    get("/v1/budgets"), "get-budgets": get("/v1/budgets/session/" + own), "check-budgets": get(session + "/budgets"), "get-costs": get("/v1/costs"),
+		"list-files":      get(filed + "/files"), "stat-file": get(filed + "/files:stat?path=/today.md"), "get-file": get(filed + "/files/today.md"),
+		"list-values": get(filed + "/values"), "get-value": get(filed + "/values/city"), "list-secrets": get(filed + "/secrets"), "get-bulk": get(bulk),
+		"list-budgets": get("/v1/budgets"), "get-budgets": get("/v1/budgets/session/" + own), "check-budgets": get(session + "/budgets"), "get-costs": get("/v1/costs"),
 		"set-budget":    put("/v1/budgets/session/"+own, `{"currency":"calls","limit":"9"}`),
 		"remove-budget": {method: "DELETE", path: capped("a")}, "list-budget-entries": get(capped("b") + "/entries"),
 		"list-tools": get("/v1/tools"), "get-tool": get("/v1/tools/echo"),
@@ -102,7 +106,7 @@ func TestS13Matrix(t *testing.T) {
 		inQuery := sample.as("")
 		inQuery.header["Authorization"] = ""
 		refusedAll(op.ID+" no token", r.do(inQuery), 401, "unauthorized")
-		inQuery.path += "?access_token=" + live
+		inQuery.path += map[bool]string{true: "&", false: "?"}[strings.Contains(inQuery.path, "?")] + "access_token=" + live
 		refusedAll(op.ID+" in the query", r.do(inQuery), 401, "unauthorized")
 		refusedAll(op.ID+" wrong scope", r.do(sample.as(all[policy])), 403, "forbidden")
 		if policy == access.Approve || policy == access.Admin {
@@ -137,14 +141,16 @@ func (r *rig) expire(id perdure.TokenID) {
 }
 
 // anyID is an id of something that an org has.
-var anyID = regexp.MustCompile(`(session|task|appr|sched|bdgt|token)_[0-9a-f]{32}`)
+var anyID = regexp.MustCompile(`(session|task|appr|sched|bdgt|token|bulk)_[0-9a-f]{32}`)
 
 // nobodys puts ids into a text that nobody has.
-func nobodys(text string) string { return anyID.ReplaceAllString(text, "${1}_019bb0000000700080000000000000bb") }
+func nobodys(text string) string {
+	return anyID.ReplaceAllString(text, "${1}_019bb0000000700080000000000000bb")
+}
 
 // plainly is an answer without what differs from request to request.
 func plainly(got reply) string {
-	text := regexp.MustCompile(`"(request_id|instance)":"[^"]*"`).ReplaceAllString(string(got.body), "")
+	text := regexp.MustCompile(`"(request_id|instance|started_at|finished_at|state)":"[^"]*"`).ReplaceAllString(string(got.body), "")
 	return fmt.Sprint(got.status, " ", got.header.Get("Content-Type"), " ", anyID.ReplaceAllString(text, "ID"))
 }
 

@@ -22,6 +22,11 @@ type interruption struct {
 	Reason string `json:"reason,omitempty"`
 }
 
+// retitling is the body of a session's change.
+type retitling struct {
+	Title string `json:"title" doc:"1 to 512 bytes."`
+}
+
 // OfSession is the path of a session.
 type OfSession struct {
 	ID perdure.SessionID `path:"id" example:"session_019aa0000000700080000000000000aa" doc:"The session."`
@@ -50,6 +55,10 @@ func (a *API) sessionOperations() {
 		id: "get-session", path: "/v1/sessions/{id}", policy: reads, summary: "Show a session, or wait until it is at rest",
 		errors: []int{http.StatusNotFound},
 	}, a.getSession)
+	replace(a, operation{
+		id: "update-session", method: http.MethodPatch, path: "/v1/sessions/{id}", policy: writes, summary: "Change what a session is called",
+		errors: []int{http.StatusNotFound}, route: route{own: true, tells: true},
+	}, body[retitling]{example: retitling{Title: "Invoices of March"}}, a.updateSession)
 	erase(a, operation{
 		id: "delete-session", path: "/v1/sessions/{id}", policy: writes, summary: "Delete a session for good, with its subagents",
 		errors: []int{http.StatusNotFound},
@@ -144,6 +153,33 @@ func (a *API) getSession(ctx context.Context, in *struct {
 	}
 	out.Body, err = a.cfg.Engine.Session(ctx, in.ID)
 	return out, err
+}
+
+// updateSession changes a session. What it compares it has read itself, and the engine compares again in the commit.
+func (a *API) updateSession(ctx context.Context, in *struct {
+	OfSession
+	IfMatch string `header:"If-Match" doc:"Only if the session still has this ETag; * is any."`
+}, b retitling) (*oneSession, error) {
+	o := engine.Retitling{Title: b.Title, By: requestOf(ctx).actor}
+	if in.IfMatch != "" {
+		old, err := a.cfg.Engine.Session(ctx, in.ID)
+		if err != nil {
+			return nil, err
+		}
+		tag, err := tagOfJSON(old)
+		if err == nil && !(requestOf(ctx).again && old.Title == b.Title) { // else it was changed then
+			err = allowed(in.IfMatch, tag)
+			o.If = old.LastSeq
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	s, err := a.cfg.Engine.Retitle(ctx, in.ID, o)
+	if errors.Is(err, perdure.Conflict) && in.IfMatch != "" {
+		err = failedCondition("the session went on meanwhile")
+	}
+	return &oneSession{Body: s}, err
 }
 
 // deleteSession takes a session that is not there for one that it deleted before, when that was begun under the same key.
