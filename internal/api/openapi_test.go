@@ -263,7 +263,7 @@ func TestH1Examples(t *testing.T) {
 			t.Errorf("%s: %v", op.ID, err)
 		}
 	})
-	if ran != 73 {
+	if ran != 76 {
 		t.Errorf("%d examples ran", ran)
 	}
 }
