@@ -140,7 +140,9 @@ func (r *rig) expire(id perdure.TokenID) {
 var anyID = regexp.MustCompile(`(session|task|appr|sched|bdgt|token)_[0-9a-f]{32}`)
 
 // nobodys puts ids into a text that nobody has.
-func nobodys(text string) string { return anyID.ReplaceAllString(text, "${1}_019bb0000000700080000000000000bb") }
+func nobodys(text string) string {
+	return anyID.ReplaceAllString(text, "${1}_019bb0000000700080000000000000bb")
+}
 
 // plainly is an answer without what differs from request to request.
 func plainly(got reply) string {

@@ -169,13 +169,21 @@ func (r *rig) ofBudget(path, name string) string {
 	return strings.ReplaceAll(path, "{budget}", string(set.ID))
 }
 
+// ofToken puts a token of its own into a path that names one.
+func (r *rig) ofToken(path string) string {
+	if !strings.Contains(path, "{token}") {
+		return path
+	}
+	return strings.ReplaceAll(path, "{token}", string(r.let(`{"name":"example"}`).ID))
+}
+
 // TestH1Examples runs the example of every operation, on a server where its subject exists, and holds the answer
 // against its schema.
 func TestH1Examples(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	posts := r.posts()
-	posts["create-token"] = post("/v1/tokens", "") // not among them: its answer is kept for nobody
+	posts["create-token"] = post("/v1/tokens", "") // its answer is kept for nobody
 	s, _ := r.document()
 	session := r.session()
 	r.say(session, "spawn stream")
@@ -207,10 +215,7 @@ func TestH1Examples(t *testing.T) {
 		path = strings.ReplaceAll(path, "/v1/schedules/{id}", strings.TrimSuffix(posts["trigger-schedule"].path, "/trigger"))
 		path = strings.NewReplacer("/v1/sessions/{id}", session, "/v1/approvals/{id}", "/v1/approvals/"+string(approval)).Replace(path)
 		q := ask{method: strings.ToUpper(method), path: path, header: map[string]string{"Accept": "application/json"}}
-		q.path = r.ofBudget(q.path, op.ID)
-		if strings.Contains(q.path, "{token}") {
-			q.path = strings.ReplaceAll(q.path, "{token}", string(r.let(`{"name":"example"}`).ID))
-		}
+		q.path = r.ofToken(r.ofBudget(q.path, op.ID))
 		if method == "put" {
 			q.body = string(op.RequestBody.Content["application/json"].Example)
 		}
