@@ -169,6 +169,12 @@ func (r *rig) ofBudget(path, name string) string {
 	return strings.ReplaceAll(path, "{budget}", string(set.ID))
 }
 
+// withToken adds the one POST whose answer is kept for nobody.
+func withToken(posts map[string]ask) map[string]ask {
+	posts["create-token"] = post("/v1/tokens", "")
+	return posts
+}
+
 // ofToken puts a token of its own into a path that names one.
 func (r *rig) ofToken(path string) string {
 	if !strings.Contains(path, "{token}") {
@@ -182,8 +188,7 @@ func (r *rig) ofToken(path string) string {
 func TestH1Examples(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	posts := r.posts()
-	posts["create-token"] = post("/v1/tokens", "") // its answer is kept for nobody
+	posts := withToken(r.posts())
 	s, _ := r.document()
 	session := r.session()
 	r.say(session, "spawn stream")
