@@ -81,42 +81,48 @@ func (g *Guard) foreign(ctx context.Context, id perdure.SessionID) (bool, error)
 	return there && owner.Org != p.Org, err
 }
 
-// thing checks a scope and that what has an id belongs to a session of the principal's org; find returns that session.
-func thing[ID ~string](ctx context.Context, g *Guard, s Scope, kind string, id ID, find func(context.Context) (perdure.SessionID, error)) (context.Context, error) {
+// thing is something that belongs to a session and has an id.
+type thing struct {
+	kind, id string
+	find     func(context.Context) (perdure.SessionID, error) // the session
+}
+
+// reach checks a scope and that a thing belongs to a session of the principal's org.
+func (g *Guard) reach(ctx context.Context, s Scope, t thing) (context.Context, error) {
 	ctx, p, asks, err := g.enter(ctx, s)
 	if err != nil || !asks {
 		return ctx, err
 	}
-	session, err := find(ctx)
+	session, err := t.find(ctx)
 	if err != nil {
 		return ctx, err
 	}
 	own, err := g.owns(ctx, p, session)
 	if err == nil && !own {
-		err = missing(kind, string(id))
+		err = missing(t.kind, t.id)
 	}
 	return ctx, err
 }
 
 func (g *Guard) task(ctx context.Context, s Scope, id perdure.TaskID) (context.Context, error) {
-	return thing(ctx, g, s, "task", id, func(ctx context.Context) (perdure.SessionID, error) {
+	return g.reach(ctx, s, thing{"task", string(id), func(ctx context.Context) (perdure.SessionID, error) {
 		t, err := g.inner.Task(ctx, id)
 		return t.Session, err
-	})
+	}})
 }
 
 func (g *Guard) approval(ctx context.Context, s Scope, id perdure.ApprovalID) (context.Context, error) {
-	return thing(ctx, g, s, "approval", id, func(ctx context.Context) (perdure.SessionID, error) {
+	return g.reach(ctx, s, thing{"approval", string(id), func(ctx context.Context) (perdure.SessionID, error) {
 		a, err := g.inner.Approval(ctx, id)
 		return a.Session, err
-	})
+	}})
 }
 
 func (g *Guard) schedule(ctx context.Context, s Scope, id perdure.ScheduleID) (context.Context, error) {
-	return thing(ctx, g, s, "schedule", id, func(ctx context.Context) (perdure.SessionID, error) {
+	return g.reach(ctx, s, thing{"schedule", string(id), func(ctx context.Context) (perdure.SessionID, error) {
 		found, err := g.inner.Schedule(ctx, id)
 		return found.Session, err
-	})
+	}})
 }
 
 // ours keeps what belongs to sessions of the principal's org.

@@ -18,7 +18,7 @@ import (
 )
 
 // Unknown is the error of a secret that lets nobody in: it never did, or does no longer. Which of them is not told.
-const Unknown refusal = "the token is not known here, or it has expired or was revoked"
+const Unknown refusal = "the token is not one of this server, or it has expired or was revoked"
 
 // Ended is why the context of a request ended: its token was revoked, or has expired.
 const Ended refusal = "the token has expired or was revoked meanwhile"

@@ -3,6 +3,7 @@ package storetest
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"strings"
 
 	"github.com/perdure/perdure"
@@ -19,6 +20,7 @@ func tokenLaws() []law {
 		{"survives_reopening", tokenSurvives},
 		{"is_one_under_a_crowd", tokenCrowd},
 		{"sessions_are_listed_by_org", sessionsOfOrg},
+		{"schedules_are_counted_by_org", schedulesOfOrg},
 	}
 }
 
@@ -172,4 +174,22 @@ func sessionsOfOrg(s *subject) {
 		_, err := tx.Sessions(store.SessionFilter{OneOrg: true, Unrested: true})
 		return err
 	})
+}
+
+func schedulesOfOrg(s *subject) {
+	ours, theirs := s.newSession(), s.newSession()
+	ours.Org, theirs.Org = "ours", "theirs"
+	plan := func(session perdure.SessionID) error {
+		return s.InTx(s.ctx, func(tx store.Tx) error {
+			return tx.PutSchedule(perdure.Schedule{ID: mint[perdure.ScheduleID](s), Session: session, Enabled: true}, store.ScheduleCaps{Org: 1})
+		})
+	}
+	for _, row := range []store.Session{ours, theirs} {
+		s.write(func(tx store.Tx) error { return tx.CreateSession(row) })
+		s.same("the first of "+row.Org, plan(row.ID), nil)
+	}
+
+	if err := plan(ours.ID); !errors.Is(err, perdure.Limit) {
+		s.Fatalf("the second one: got %v, want %v", err, perdure.Limit)
+	}
 }
