@@ -114,8 +114,8 @@ func (a *API) writeFile(ctx context.Context, in *struct {
 	if there {
 		tag = contentTag(old.Content)
 	}
-	if requestOf(ctx).again && there && bytes.Equal(old.Content, w.Content) {
-		return &oneFile{Body: bare(old)}, nil // it was written then
+	if there && (bytes.Equal(old.Content, w.Content) && requestOf(ctx).again || in.superseded(ctx, old.UpdatedAt)) {
+		return &oneFile{Body: bare(old)}, nil
 	}
 	if err := in.allow(tag); err != nil {
 		return nil, err

@@ -88,8 +88,8 @@ func (a *API) setValue(ctx context.Context, in *struct {
 		if err != nil {
 			return nil, err
 		}
-		if requestOf(ctx).again && tag != "" && old.Text == b.Value {
-			return &oneValue{Body: old}, nil // it was written then
+		if tag != "" && (old.Text == b.Value && requestOf(ctx).again || in.superseded(ctx, old.UpdatedAt)) {
+			return &oneValue{Body: old}, nil
 		}
 		if err := in.allow(tag); err != nil {
 			return nil, err
