@@ -8,7 +8,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -117,7 +116,7 @@ func (c *client) call(ctx context.Context, method, path, body string, into any) 
 	if w.Code >= 300 {
 		return fmt.Errorf("%s %s: %d %s", method, path, w.Code, w.Body)
 	}
-	return json.Unmarshal(w.Body.Bytes(), into)
+	return perdure.DecodeKnownJSON(w.Body.Bytes(), into)
 }
 
 // spawn starts the tasks, in as many sessions as there are hundreds.
