@@ -117,7 +117,8 @@ func (e *Engine) CancelWhere(ctx context.Context, o engine.BulkCancel) (engine.B
 	return b.now(), nil
 }
 
-// cancelMany asks each, many at once, until ctx ends.
+// cancelMany asks each, many at once, until ctx ends. The youngest come first: they wait for the places of the others, and
+// would start in them.
 func (e *Engine) cancelMany(ctx context.Context, b *bulk, tasks []perdure.TaskID, wish effect.CancelWish) {
 	next := make(chan perdure.TaskID)
 	var group sync.WaitGroup
@@ -130,7 +131,7 @@ func (e *Engine) cancelMany(ctx context.Context, b *bulk, tasks []perdure.TaskID
 		})
 	}
 	state := engine.BulkDone
-	for _, id := range tasks {
+	for _, id := range slices.Backward(tasks) {
 		select {
 		case next <- id:
 			continue

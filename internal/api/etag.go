@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 )
@@ -60,6 +61,14 @@ type Conditions struct {
 
 // given reports whether there are any.
 func (c Conditions) given() bool { return c.IfMatch != "" || c.IfNoneMatch != "" }
+
+// superseded reports whether a write that was begun before, and wanted no condition, need not be done: what it would write was
+// written since it was begun. If it had its effect then, somebody has written over it, and that stands; and if it had none, it
+// is as if it had been done right before. So no write undoes a later one, however often it is sent.
+func (c Conditions) superseded(ctx context.Context, written time.Time) bool {
+	req := requestOf(ctx)
+	return req.again && !c.given() && !written.Before(req.at)
+}
 
 // allow says whether a write may be done to what has a tag; an empty tag is nothing (412).
 func (c Conditions) allow(tag string) error {

@@ -64,7 +64,7 @@ func (a *API) listFiles(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	return sorted(a, "files "+string(in.ID)+" "+dir, in.Paged, all, func(f engine.File) string { return f.Path })
+	return sorted(a, in.Paged, ordered[engine.File]{which: "files " + string(in.ID) + " " + dir, all: all, key: func(f engine.File) string { return f.Path }})
 }
 
 // getFile answers with the bytes. They are told as nothing but bytes, so that no browser takes them for a page.
@@ -114,8 +114,8 @@ func (a *API) writeFile(ctx context.Context, in *struct {
 	if there {
 		tag = contentTag(old.Content)
 	}
-	if requestOf(ctx).again && there && bytes.Equal(old.Content, w.Content) {
-		return &oneFile{Body: bare(old)}, nil // it was written then
+	if there && (bytes.Equal(old.Content, w.Content) && requestOf(ctx).again || in.superseded(ctx, old.UpdatedAt)) {
+		return &oneFile{Body: bare(old)}, nil
 	}
 	if err := in.allow(tag); err != nil {
 		return nil, err

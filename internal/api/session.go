@@ -161,13 +161,17 @@ func (a *API) updateSession(ctx context.Context, in *struct {
 	IfMatch string `header:"If-Match" doc:"Only if the session still has this ETag; * is any."`
 }, b retitling) (*oneSession, error) {
 	o := engine.Retitling{Title: b.Title, By: requestOf(ctx).actor}
+	if done, err := a.retitled(ctx, in.ID, b.Title, in.IfMatch != ""); done || err != nil {
+		s, lookErr := a.cfg.Engine.Session(ctx, in.ID)
+		return &oneSession{Body: s}, errors.Join(err, lookErr)
+	}
 	if in.IfMatch != "" {
 		old, err := a.cfg.Engine.Session(ctx, in.ID)
 		if err != nil {
 			return nil, err
 		}
 		tag, err := tagOfJSON(old)
-		if err == nil && !(requestOf(ctx).again && old.Title == b.Title) { // else it was changed then
+		if err == nil {
 			err = allowed(in.IfMatch, tag)
 			o.If = old.LastSeq
 		}
@@ -180,6 +184,25 @@ func (a *API) updateSession(ctx context.Context, in *struct {
 		err = failedCondition("the session went on meanwhile")
 	}
 	return &oneSession{Body: s}, err
+}
+
+// retitled reports whether a change of title that was begun before had its effect then: somebody changed the title since it was
+// begun, where there is a condition to this one.
+func (a *API) retitled(ctx context.Context, id perdure.SessionID, title string, conditional bool) (done bool, err error) {
+	req := requestOf(ctx)
+	if !req.again {
+		return false, nil
+	}
+	s, err := a.cfg.Engine.Session(ctx, id)
+	if err != nil {
+		return false, err
+	}
+	err = a.eachEvent(ctx, id, span{to: s.LastSeq}, func(e perdure.Event) error {
+		f, ok := e.Fact.(perdure.SessionUpdated)
+		done = done || ok && !e.At.Before(req.at) && (!conditional || f.Title == title && e.Actor == req.actor)
+		return nil
+	})
+	return done, err
 }
 
 // deleteSession takes a session that is not there for one that it deleted before, when that was begun under the same key.

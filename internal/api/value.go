@@ -74,7 +74,9 @@ func (a *API) listValues(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	return sorted(a, "values "+string(in.ID)+" "+in.Prefix, in.Paged, all, func(v engine.ValueStat) string { return v.Key })
+	return sorted(a, in.Paged, ordered[engine.ValueStat]{
+		which: "values " + string(in.ID) + " " + in.Prefix, all: all, key: func(v engine.ValueStat) string { return v.Key },
+	})
 }
 
 // setValue writes a value. What it compares it has read itself, and the engine compares again in the commit.
@@ -88,8 +90,8 @@ func (a *API) setValue(ctx context.Context, in *struct {
 		if err != nil {
 			return nil, err
 		}
-		if requestOf(ctx).again && tag != "" && old.Text == b.Value {
-			return &oneValue{Body: old}, nil // it was written then
+		if tag != "" && (old.Text == b.Value && requestOf(ctx).again || in.superseded(ctx, old.UpdatedAt)) {
+			return &oneValue{Body: old}, nil
 		}
 		if err := in.allow(tag); err != nil {
 			return nil, err
@@ -160,7 +162,7 @@ func (a *API) listSecrets(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	return sorted(a, "secrets "+string(in.ID), in.Paged, all, func(s engine.Secret) string { return s.Name })
+	return sorted(a, in.Paged, ordered[engine.Secret]{which: "secrets " + string(in.ID), all: all, key: func(s engine.Secret) string { return s.Name }})
 }
 
 func (a *API) setSecret(ctx context.Context, in *OfSecret, b newSecret) (*struct{}, error) {
