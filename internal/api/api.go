@@ -31,7 +31,7 @@ type Config struct {
 	Log        *slog.Logger                      // nil: discarded
 
 	Ping          time.Duration // between the comments that keep a stream alive; 0: 15 s
-	WriteTimeout  time.Duration // for each write to a client; 0: 15 s (H9)
+	WriteTimeout  time.Duration // for each write to a client; 0: 14 s, so that with what is before it a slow one is cut within 15 (H9, ST5)
 	ReadTimeout   time.Duration // for the body of a request; 0: 30 s
 	MaxWait       time.Duration // of ?wait=; 0: 60 s
 	MaxBody       int64         // bytes of a request's body; 0: 4 MiB
@@ -49,6 +49,8 @@ type API struct {
 	huma    huma.API
 	cursors cursors
 	kept    kept
+	feeds   feeds
+	olds    olds
 	work    inWork
 
 	drain    sync.Once
@@ -73,6 +75,8 @@ func New(cfg Config) (*API, error) {
 	a := &API{
 		cfg: cfg, token: sha256.Sum256([]byte(cfg.Token)), mux: http.NewServeMux(), cursors: newCursors(cfg.Token),
 		work: inWork{keys: map[string]bool{}}, draining: make(chan struct{}),
+		feeds: feeds{engine: cfg.Engine, open: map[perdure.SessionID]*feed{}},
+		olds:  olds{engine: cfg.Engine, open: map[oldKey]*old{}},
 	}
 	a.huma = humago.New(a.mux, document(cfg.Version))
 	a.operations()
@@ -81,7 +85,7 @@ func New(cfg Config) (*API, error) {
 
 func withDefaults(cfg Config) Config {
 	cfg.Ping = orDefault(cfg.Ping, 15*time.Second)
-	cfg.WriteTimeout = orDefault(cfg.WriteTimeout, 15*time.Second)
+	cfg.WriteTimeout = orDefault(cfg.WriteTimeout, 14*time.Second)
 	cfg.ReadTimeout = orDefault(cfg.ReadTimeout, 30*time.Second)
 	cfg.MaxWait = orDefault(cfg.MaxWait, 60*time.Second)
 	cfg.MaxBody = orDefault(cfg.MaxBody, 4<<20)
