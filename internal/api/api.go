@@ -31,7 +31,8 @@ type Config struct {
 	Log        *slog.Logger                      // nil: discarded
 
 	Ping          time.Duration // between the comments that keep a stream alive; 0: 15 s
-	WriteTimeout  time.Duration // for each write to a client; 0: 14 s, so that with what is before it a slow one is cut within 15 (H9, ST5)
+	Look          time.Duration // between two looks at a list that is followed, at least; 0: 1 s
+	WriteTimeout  time.Duration // for each write to a client; 0: 13 s, so that with what is before it a slow one is cut within 15 (H9, ST5)
 	ReadTimeout   time.Duration // for the body of a request; 0: 30 s
 	MaxWait       time.Duration // of ?wait=; 0: 60 s
 	MaxBody       int64         // bytes of a request's body; 0: 4 MiB
@@ -51,6 +52,7 @@ type API struct {
 	kept    kept
 	feeds   feeds
 	olds    olds
+	boards  boards
 	work    inWork
 
 	drain    sync.Once
@@ -75,8 +77,9 @@ func New(cfg Config) (*API, error) {
 	a := &API{
 		cfg: cfg, token: sha256.Sum256([]byte(cfg.Token)), mux: http.NewServeMux(), cursors: newCursors(cfg.Token),
 		work: inWork{keys: map[string]bool{}}, draining: make(chan struct{}),
-		feeds: feeds{engine: cfg.Engine, open: map[perdure.SessionID]*feed{}},
-		olds:  olds{engine: cfg.Engine, open: map[oldKey]*old{}},
+		feeds:  feeds{engine: cfg.Engine, open: map[perdure.SessionID]*feed{}},
+		boards: boards{open: map[boardKey]*board{}},
+		olds:   olds{engine: cfg.Engine, reads: make(chan struct{}, oldReads), open: map[oldKey]*old{}},
 	}
 	a.huma = humago.New(a.mux, document(cfg.Version))
 	a.operations()
@@ -85,7 +88,8 @@ func New(cfg Config) (*API, error) {
 
 func withDefaults(cfg Config) Config {
 	cfg.Ping = orDefault(cfg.Ping, 15*time.Second)
-	cfg.WriteTimeout = orDefault(cfg.WriteTimeout, 14*time.Second)
+	cfg.Look = orDefault(cfg.Look, time.Second)
+	cfg.WriteTimeout = orDefault(cfg.WriteTimeout, 13*time.Second)
 	cfg.ReadTimeout = orDefault(cfg.ReadTimeout, 30*time.Second)
 	cfg.MaxWait = orDefault(cfg.MaxWait, 60*time.Second)
 	cfg.MaxBody = orDefault(cfg.MaxBody, 4<<20)
@@ -142,6 +146,7 @@ func (a *API) operations() {
 	a.archiveOperations()
 	a.messageOperations()
 	a.eventOperations()
+	a.topicOperations()
 	a.callOperations()
 	a.hostCallOperations()
 	a.approvalOperations()

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"sync"
@@ -57,6 +58,7 @@ func newPiece(e perdure.Event) (*piece, error) {
 	if err != nil {
 		return nil, err
 	}
+	text = bytes.Clone(text) // an encoder leaves up to as much room again behind it
 	p := &piece{seq: e.Seq, kind: string(e.Type()), text: text, generic: text, size: len(text)}
 	switch e.Fact.(type) {
 	case perdure.TurnFailed, perdure.ReasonCompleted, perdure.Generation: // see disclosed
@@ -227,9 +229,13 @@ func (f *feed) reach() int64 {
 // once, and those who are stuck in the same long one hold it once. Safe for concurrent use.
 type olds struct {
 	engine engine.Journals
+	reads  chan struct{} // has a place for each read at a time, so that what they need in between is bounded
 	mu     sync.Mutex
 	open   map[oldKey]*old // guarded by mu
 }
+
+// oldReads is how many old events are read at a time.
+const oldReads = 2
 
 type oldKey struct {
 	session perdure.SessionID
@@ -274,6 +280,8 @@ func (o *olds) hold(ctx context.Context, key oldKey) (p *piece, release func(), 
 }
 
 func (o *olds) read(ctx context.Context, key oldKey) (*piece, error) {
+	o.reads <- struct{}{}
+	defer func() { <-o.reads }()
 	events, err := o.engine.Events(ctx, key.session, key.seq-1, 1)
 	if err != nil {
 		return nil, err
