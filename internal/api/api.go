@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -34,6 +35,7 @@ type Config struct {
 	Look          time.Duration // between two looks at a list that is followed, at least; 0: 1 s
 	WriteTimeout  time.Duration // for each write to a client; 0: 13 s, so that with what is before it a slow one is cut within 15 (H9, ST5)
 	ReadTimeout   time.Duration // for the body of a request; 0: 30 s
+	Admission     Admission     // how much is taken on at a time
 	MaxWait       time.Duration // of ?wait=; 0: 60 s
 	MaxBody       int64         // bytes of a request's body; 0: 4 MiB
 	MaxImages     int64         // bytes of the body of a message, which may hold images; 0: 28 MiB
@@ -53,7 +55,11 @@ type API struct {
 	feeds   feeds
 	olds    olds
 	boards  boards
-	work    inWork
+	gates   gates
+
+	refusals     atomic.Int64 // requests that were not let in
+	refusalsSaid atomic.Int64 // nanoseconds: when the log was told of them
+	work         inWork
 
 	drain    sync.Once
 	draining chan struct{} // closed by Drain
@@ -79,6 +85,7 @@ func New(cfg Config) (*API, error) {
 		work: inWork{keys: map[string]bool{}}, draining: make(chan struct{}),
 		feeds:  feeds{engine: cfg.Engine, open: map[perdure.SessionID]*feed{}},
 		boards: boards{open: map[boardKey]*board{}},
+		gates:  newGates(cfg.Admission),
 		olds:   olds{engine: cfg.Engine, reads: make(chan struct{}, oldReads), open: map[oldKey]*old{}},
 	}
 	a.huma = humago.New(a.mux, document(cfg.Version))
@@ -88,6 +95,7 @@ func New(cfg Config) (*API, error) {
 
 func withDefaults(cfg Config) Config {
 	cfg.Ping = orDefault(cfg.Ping, 15*time.Second)
+	cfg.Admission = cfg.Admission.withDefaults()
 	cfg.Look = orDefault(cfg.Look, time.Second)
 	cfg.WriteTimeout = orDefault(cfg.WriteTimeout, 13*time.Second)
 	cfg.ReadTimeout = orDefault(cfg.ReadTimeout, 30*time.Second)

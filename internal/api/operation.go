@@ -138,7 +138,7 @@ func register[I, O any](a *API, o operation, do func(context.Context, *I) (*O, e
 	}
 	if !o.open {
 		op.Security = []map[string][]string{{"bearer": {}}}
-		o.errors = append(o.errors, http.StatusUnauthorized)
+		o.errors = append(o.errors, http.StatusUnauthorized, http.StatusServiceUnavailable)
 	}
 	if o.forms != nil {
 		op.Responses[strconv.Itoa(op.DefaultStatus)] = &huma.Response{Description: http.StatusText(op.DefaultStatus), Content: o.forms}

@@ -24,6 +24,8 @@ type request struct {
 	actor      string // who acts: api over TCP; user or operator over the socket
 	disclosure Disclosure
 	body       []byte // whole; nil: none came
+	held       int64  // bytes of room that the body takes
+	refused    bool   // there was no place for it
 
 	// Of a request with an idempotency key; else seed is random.
 	seed  [32]byte
@@ -53,6 +55,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	out.Header().Set("X-Content-Type-Options", "nosniff")
 	out.Header().Set("Cache-Control", "no-store")
 	defer func() { a.account(out, r, began, recover()) }()
+	defer func() { a.gates.bodies.giveBack(req.held) }()
 	if err := a.answer(out, r, req); err != nil {
 		a.refuse(out, r, err)
 	}
@@ -70,16 +73,29 @@ func (a *API) answer(out *answer, r *http.Request, req *request) error {
 	if pattern == "" || path.Clean(r.URL.Path) != r.URL.Path {
 		return a.unrouted(out, r, route, pattern)
 	}
+	g := a.gates.of(r, pattern)
 	if r.Method != http.MethodPost && r.Method != http.MethodPut && r.Method != http.MethodDelete {
+		if err := a.admit(r.Context(), g); err != nil {
+			return err
+		}
+		defer g.leave()
 		a.mux.ServeHTTP(out, r)
 		return nil
 	}
 	if a.drains() {
 		return draining()
 	}
+	if g.full() { // before the body is read: a refusal is to cost little
+		a.refused(r.Context(), g.name)
+		return g.refusal()
+	}
 	if err := a.readBody(out, r, pattern); err != nil {
 		return err
 	}
+	if err := a.admit(r.Context(), g); err != nil {
+		return err
+	}
+	defer g.leave()
 	return a.once(out, r, func(w http.ResponseWriter) { a.mux.ServeHTTP(w, r) })
 }
 
@@ -121,7 +137,7 @@ func (a *API) account(out *answer, r *http.Request, began time.Time, panicked an
 		}
 	}
 	level := slog.LevelDebug
-	if out.status >= http.StatusInternalServerError {
+	if out.status >= http.StatusInternalServerError && !requestOf(r.Context()).refused {
 		level = slog.LevelWarn
 	}
 	a.cfg.Log.Log(r.Context(), level, "request", "method", r.Method, "path", r.URL.Path, "status", out.status, "bytes", out.bytes,
