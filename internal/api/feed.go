@@ -2,9 +2,11 @@ package api
 
 import (
 	"bytes"
+	queue "container/list"
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
@@ -232,10 +234,15 @@ type olds struct {
 	reads  chan struct{} // has a place for each read at a time, so that what they need in between is bounded
 	mu     sync.Mutex
 	open   map[oldKey]*old // guarded by mu
+	idle   queue.List      // guarded by mu; of *old that nobody holds now, the one that was let go of first in front
+	bytes  int             // guarded by mu; of those
 }
 
-// oldReads is how many old events are read at a time.
-const oldReads = 2
+const (
+	oldReads = 2           // old events are read at a time
+	oldBytes = 4 << 20     // of them are kept for who comes next
+	oldTime  = time.Second // for so long: a session that is removed may be imported again, with other events
+)
 
 type oldKey struct {
 	session perdure.SessionID
@@ -244,7 +251,10 @@ type oldKey struct {
 
 // old is one event. Who waits for ready may read piece and err.
 type old struct {
-	users int // guarded by the lock of olds
+	key   oldKey
+	users int            // guarded by the lock of olds
+	idle  *queue.Element // guarded by the lock of olds; nil: somebody holds it
+	since time.Time      // guarded by the lock of olds: when it was let go of
 	ready chan struct{}
 	piece *piece
 	err   error
@@ -252,31 +262,64 @@ type old struct {
 
 // hold reads the event of a seq, or shares it with those who hold it now. release is to be called if there is no error.
 func (o *olds) hold(ctx context.Context, key oldKey) (p *piece, release func(), err error) {
-	o.mu.Lock()
-	one, known := o.open[key]
-	if !known {
-		one = &old{ready: make(chan struct{})}
-		o.open[key] = one
-	}
-	one.users++
-	o.mu.Unlock()
-	release = func() {
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		if one.users--; one.users == 0 && o.open[key] == one {
-			delete(o.open, key)
-		}
-	}
+	one, known := o.enter(key)
 	if !known {
 		one.piece, one.err = o.read(context.WithoutCancel(ctx), key) // others wait for it, too
 		close(one.ready)
 	}
 	<-one.ready
 	if one.err != nil {
-		release()
+		o.release(one)
 		return nil, nil, one.err
 	}
-	return one.piece, release, nil
+	return one.piece, func() { o.release(one) }, nil
+}
+
+// enter counts one who holds an event. What is not known is to be read.
+func (o *olds) enter(key oldKey) (one *old, known bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if one, known = o.open[key]; known && one.idle != nil {
+		o.forget(one)
+		if known = time.Since(one.since) < oldTime; known {
+			o.open[key] = one
+		}
+	}
+	if !known {
+		one = &old{key: key, ready: make(chan struct{})}
+		o.open[key] = one
+	}
+	one.users++
+	return one, known
+}
+
+// forget takes what nobody holds out of what is kept. The lock is held.
+func (o *olds) forget(one *old) {
+	o.bytes -= one.piece.size
+	o.idle.Remove(one.idle)
+	one.idle = nil
+	delete(o.open, one.key)
+}
+
+// release ends what enter began. What nobody holds any more is kept while there is room.
+func (o *olds) release(one *old) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if one.users--; one.users > 0 {
+		return
+	}
+	if one.err != nil {
+		delete(o.open, one.key)
+		return
+	}
+	one.idle, one.since, o.bytes = o.idle.PushBack(one), time.Now(), o.bytes+one.piece.size
+	for front := o.idle.Front(); front != nil; front = o.idle.Front() {
+		oldest := front.Value.(*old) // nothing else is put there
+		if o.bytes <= oldBytes && time.Since(oldest.since) < oldTime {
+			return
+		}
+		o.forget(oldest)
+	}
 }
 
 func (o *olds) read(ctx context.Context, key oldKey) (*piece, error) {

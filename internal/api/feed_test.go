@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
@@ -119,6 +120,7 @@ func TestFeedRing(t *testing.T) {
 type journal struct {
 	gate  chan struct{}
 	reads chan int64
+	size  int // of the texts
 }
 
 func (j *journal) Events(_ context.Context, _ perdure.SessionID, after int64, limit int) ([]perdure.Event, error) {
@@ -127,7 +129,7 @@ func (j *journal) Events(_ context.Context, _ perdure.SessionID, after int64, li
 	if after > 9 {
 		return nil, nil
 	}
-	return []perdure.Event{*said(after+1, limit).Event}, nil
+	return []perdure.Event{*said(after+1, max(limit, j.size)).Event}, nil
 }
 
 func (j *journal) Follow(context.Context, perdure.SessionID, int64, func(engine.Frame) error) error {
@@ -137,6 +139,10 @@ func (j *journal) Follow(context.Context, perdure.SessionID, int64, func(engine.
 // TestOldsAreShared: those who are stuck in the same event hold it once, and it is let go of when they are gone.
 func TestOldsAreShared(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, oldsAreShared)
+}
+
+func oldsAreShared(t *testing.T) {
 	j := &journal{gate: make(chan struct{}), reads: make(chan int64, 10)}
 	o := &olds{engine: j, reads: make(chan struct{}, 1), open: map[oldKey]*old{}}
 	type held struct {
@@ -156,8 +162,10 @@ func TestOldsAreShared(t *testing.T) {
 	<-j.reads
 	close(j.gate)
 	first := <-all
+	releases := []func(){first.release}
 	for range 4 {
-		if one := <-all; one.piece.seq != 4 {
+		one := <-all
+		if releases = append(releases, one.release); one.piece != first.piece {
 			t.Errorf("got %+v", one.piece)
 		}
 	}
@@ -168,5 +176,24 @@ func TestOldsAreShared(t *testing.T) {
 	release()
 	if _, _, err := o.hold(t.Context(), oldKey{"session_1", 11}); !errors.Is(err, perdure.NotFound) || len(o.open) != 1 {
 		t.Errorf("got %v, %d held", err, len(o.open))
+	}
+	<-j.reads
+	for _, give := range releases {
+		give()
+	}
+	if len(o.open) != 1 || o.idle.Len() != 1 || o.bytes != first.piece.size {
+		t.Errorf("%d are known and %d kept, of %d bytes", len(o.open), o.idle.Len(), o.bytes)
+	}
+	if _, release, err = o.hold(t.Context(), oldKey{"session_1", 4}); err != nil || o.idle.Len() != 0 || len(j.reads) != 0 {
+		t.Errorf("got %v, %d kept, read again: %v", err, o.idle.Len(), len(j.reads) > 0)
+	}
+	release()
+	j.size = oldBytes + 1
+	if _, release, err = o.hold(t.Context(), oldKey{"session_1", 5}); err != nil {
+		t.Fatal(err)
+	}
+	release() // it alone is more than there is room for
+	if len(o.open) != 0 || o.bytes != 0 {
+		t.Errorf("%d are known, of %d bytes", len(o.open), o.bytes)
 	}
 }
