@@ -92,8 +92,10 @@ func (s *server) stop() error {
 }
 
 // residentBytes is the memory of the server that is in RAM; 0 where the system does not say.
-func (s *server) residentBytes() int64 {
-	text, err := os.ReadFile("/proc/" + strconv.Itoa(s.cmd.Process.Pid) + "/statm")
+func (s *server) residentBytes() int64 { return residentBytes(s.cmd.Process.Pid) }
+
+func residentBytes(pid int) int64 {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/statm")
 	if err != nil {
 		return 0
 	}

@@ -213,6 +213,13 @@ func (o *output) result(e supervise.Exit) tool.Result {
 	if e.Error != "" {
 		return tool.Failf("the command could not be run: %s", e.Error)
 	}
+	for _, end := range e.Ends {
+		stream := &o.stdout
+		if end.Stream == supervise.Stderr {
+			stream = &o.stderr
+		}
+		stream.finish(end.Dropped, end.Bytes)
+	}
 	a := answer{ExitCode: e.Code, TimedOut: e.TimedOut}
 	var cutOut, cutErr bool
 	a.Stdout, cutOut = o.stdout.text()
