@@ -16,6 +16,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine/remote"
+	"github.com/perdure/perdure/internal/cli"
 )
 
 // floodScript is the model: a command in the foreground when it is told one, and an endless one in the background.
@@ -116,7 +117,11 @@ func measureFloods(ctx context.Context, o options, progress io.Writer) (found pr
 	if err := os.WriteFile(model, fmt.Appendf(nil, floodScript, rules.String()), 0o600); err != nil {
 		return nil, nil, err
 	}
-	agent := perdure.Agent{Name: "floods", Model: "scripted:" + model, Tools: []string{"bash", "spawn_background"}}
+	workspace := filepath.Join(dir, "workspace")
+	if err := os.Mkdir(workspace, 0o700); err != nil {
+		return nil, nil, err
+	}
+	agent := perdure.Agent{Metadata: map[string]string{cli.WorkspaceKey: workspace}, Name: "floods", Model: "scripted:" + model, Tools: []string{"bash", "spawn_background"}}
 	f := &floods{}
 	if _, err := l.flooding(ctx, agent, "warm"); err != nil { // what the first command needs is no growth
 		return nil, nil, err
@@ -225,7 +230,7 @@ func (f *floods) endless(ctx context.Context, l *load, agent perdure.Agent) erro
 	task, err = l.eng.WaitTask(ctx, task.ID)
 	f.Cancel, f.Logged = float64(time.Since(began).Microseconds()), log.End
 	if err == nil && task.State != perdure.TaskCanceled {
-		err = fmt.Errorf("the endless one is %s", task.State)
+		err = fmt.Errorf("the endless one is %s: %+v, %s", task.State, task.Error, task.StateDetail)
 	}
 	return err
 }
@@ -235,10 +240,13 @@ func (s *server) children(ctx context.Context) (most int64) {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", s.cmd.Process.Pid)) // absent: the system does not say
-		for _, child := range strings.Fields(string(text)) {
-			if pid, err := strconv.Atoi(child); err == nil {
-				most = max(most, residentBytes(pid))
+		families, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", s.cmd.Process.Pid)) // none: the system does not say
+		for _, family := range families {
+			text, _ := os.ReadFile(family) // it may be gone
+			for child := range strings.FieldsSeq(string(text)) {
+				if pid, err := strconv.Atoi(child); err == nil {
+					most = max(most, residentBytes(pid))
+				}
 			}
 		}
 		select {

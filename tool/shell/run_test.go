@@ -179,6 +179,22 @@ func TestR21EndOfAFlood(t *testing.T) {
 	}
 }
 
+// TestR21CancelInAFlood: what a stopped command had written and nobody had read is not all told to the sink.
+func TestR21CancelInAFlood(t *testing.T) {
+	t.Parallel()
+	heard := newSink()
+	out := &output{sink: heard, deaf: true}
+	chunk := []byte(strings.Repeat("a", 64<<10))
+	for i := range 100 {
+		if err := out.take(supervise.Chunk{Stream: supervise.Stdout, Offset: int64(i * len(chunk)), Bytes: chunk}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(heard.got("stdout")); n != lateMaxBytes || out.stdout.total != int64(100*len(chunk)) {
+		t.Errorf("%d bytes were told, %d taken", n, out.stdout.total)
+	}
+}
+
 func TestClip(t *testing.T) {
 	t.Parallel()
 	const size = headBytes + tailBytes
