@@ -134,7 +134,11 @@ type topicOfBare struct {
 // serveBare is the bare server: it reads its plan, says where it is, and sends until ctx ends.
 func serveBare(ctx context.Context, in io.Reader, out io.Writer) error {
 	var plan barePlan
-	if err := json.NewDecoder(in).Decode(&plan); err != nil {
+	text, err := io.ReadAll(in)
+	if err == nil {
+		err = perdure.DecodeJSON(text, &plan)
+	}
+	if err != nil {
 		return fmt.Errorf("read the plan: %w", err)
 	}
 	topics := map[string]*topicOfBare{}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -189,7 +188,7 @@ func (f *floods) run(ctx context.Context, l *load, r *flooded, in runOf) error {
 		Stdout string `json:"stdout"`
 	}
 	text := call.Result.Result
-	if err := json.Unmarshal(text, &shown); err != nil {
+	if err := perdure.DecodeKnownJSON(text, &shown); err != nil {
 		return fmt.Errorf("read the result %.300s: %w", text, err)
 	}
 	r.Result = len(text)

@@ -21,6 +21,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/perdure/perdure"
 )
 
 func main() {
@@ -146,7 +148,7 @@ func save(path string, all map[string]any) error {
 		}
 		text, err := json.Marshal(f)
 		if err == nil {
-			err = json.Unmarshal(text, &flat)
+			err = perdure.DecodeJSON(text, &flat)
 		}
 		if err != nil {
 			return fmt.Errorf("encode the figures: %w", err)

@@ -20,6 +20,7 @@ import (
 const (
 	askers   = 500                    // connections of the generator
 	atPeak   = 128                    // of them that ask for the peak, each when it was answered
+	ready    = 64                     // requests that wait for a connection of the generator; one more is not sent
 	inTime   = time.Second            // within which an answer is worth something
 	window   = 500 * time.Millisecond // in which recovery is looked for
 	besides  = 100 * time.Millisecond // between two cancels, and two looks at health
@@ -30,7 +31,7 @@ const (
 type overloaded struct {
 	Peak         float64 `json:"peak_per_s"`    // sessions made, by as many as ask again when they are answered
 	Offered      float64 `json:"offered_per_s"` // in the flood, of new requests, whatever became of the others
-	Unsent       float64 `json:"unsent_per_s"`  // of those: no connection of the generator was free within a second
+	Unsent       float64 `json:"unsent_per_s"`  // of those: no connection of the generator was free
 	Goodput      float64 `json:"goodput_per_s"` // done within a second
 	GoodputRatio float64 `json:"goodput_ratio"` // to the peak
 	Refused      float64 `json:"refused_per_s"` // with 503 or 429 and Retry-After
@@ -85,7 +86,7 @@ func measureOverload(ctx context.Context, o options, progress io.Writer) (f prin
 		return nil, nil, err
 	}
 	defer func() { err = errors.Join(err, s.stop()) }()
-	st := &storm{server: s, options: o, due: make(chan time.Time, 1<<20)}
+	st := &storm{server: s, options: o, due: make(chan time.Time, ready)}
 	st.request = s.request("POST", "/v1/sessions", `{"agent":{"name":"load","model":"scripted:none.yaml"}}`)
 	eng, err := remote.New(remote.Config{URL: s.url, Token: s.token})
 	if err != nil {
@@ -176,14 +177,22 @@ func (st *storm) flood(ctx context.Context, f *overloaded, quiet perdure.Session
 
 // pace hands out requests evenly, whatever becomes of those before.
 func (st *storm) pace(ctx context.Context, perSecond float64, length time.Duration) {
+	var unsent []answered
+	defer func() {
+		st.mu.Lock()
+		defer st.mu.Unlock()
+		st.all = append(st.all, unsent...)
+	}()
 	began := time.Now()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for sent := 0; time.Since(began) < length; {
 		for want := int(perSecond * time.Since(began).Seconds()); sent < want; sent++ {
+			due := began.Add(time.Duration(float64(sent) / perSecond * float64(time.Second)))
 			select {
-			case st.due <- began.Add(time.Duration(float64(sent) / perSecond * float64(time.Second))):
-			default: // the generator is behind by more than its channel holds
+			case st.due <- due:
+			default: // all connections wait for an answer
+				unsent = append(unsent, answered{due: due})
 			}
 		}
 		select {
@@ -194,7 +203,7 @@ func (st *storm) pace(ctx context.Context, perSecond float64, length time.Durati
 	}
 }
 
-// asker sends what is due. What has waited for a connection for too long is not sent any more.
+// asker sends what is due.
 func (st *storm) asker(ctx context.Context) {
 	var c *raw
 	var mine []answered
@@ -211,10 +220,8 @@ func (st *storm) asker(ctx context.Context) {
 			st.mu.Unlock()
 			return
 		}
-		one := answered{due: due}
-		if time.Since(due) < inTime {
-			c, one = st.one(c, st.request, due)
-		}
+		var one answered
+		c, one = st.one(c, st.request, due)
 		mine = append(mine, one)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -87,7 +88,7 @@ func measureSockets(ctx context.Context, o options, progress io.Writer) (f print
 	beside.Go(func() { h.politely(attacked, polite) })
 	errs := make([]error, 6)
 	for i, attack := range []func(*server) error{h.body, h.chunked, h.headers, h.slowBody, h.preface} {
-		group.Go(func() { errs[i] = attack(s) })
+		group.Go(func() { errs[i] = again(func() error { return attack(s) }) })
 	}
 	errs[5] = h.slowHeaders(ctx, s)
 	group.Wait()
@@ -100,6 +101,16 @@ func measureSockets(ctx context.Context, o options, progress io.Writer) (f print
 	}
 	h.After = s.residentBytes()
 	return h, h.faults(), errors.Join(errs...)
+}
+
+// again attacks up to three times: an answer to somebody who is still sending may be lost with the connection.
+func again(attack func() error) (err error) {
+	for range 3 {
+		if err = attack(); !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			return err
+		}
+	}
+	return err
 }
 
 // faults are what is wrong whatever the machine.

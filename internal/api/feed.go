@@ -79,8 +79,8 @@ func newLive(frame engine.Frame) *piece {
 	return &piece{kind: frame.Type, text: text, generic: text, size: len(text)}
 }
 
-// data is what stands in the data of the frame.
-func (p *piece) data(d Disclosure) []byte {
+// body is what stands in the data of the frame.
+func (p *piece) body(d Disclosure) []byte {
 	if d == Generic {
 		return p.generic
 	}

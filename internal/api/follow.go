@@ -216,7 +216,7 @@ func (t *sessionTopic) show(f *follower, one taken) error {
 	if !f.filter.takes(one.kind) {
 		return nil
 	}
-	return f.frame(t, one.kind, one.data(f.disclosure), one.seq > 0)
+	return f.frame(t, one.kind, one.body(f.disclosure), one.seq > 0)
 }
 
 // snapshot writes the session as it stands at its last seq, message by message (ST2). Whose place was none of this journal is
