@@ -51,3 +51,11 @@ func (o *oneOfCrowd) Close() error {
 	defer o.left()
 	return o.Conn.Close()
 }
+
+// CloseWrite ends what is sent: a server that refuses somebody who is still sending does so, that the answer is not lost.
+func (o *oneOfCrowd) CloseWrite() error {
+	if c, can := o.Conn.(interface{ CloseWrite() error }); can {
+		return c.CloseWrite()
+	}
+	return nil
+}

@@ -21,7 +21,10 @@ func TestBounded(t *testing.T) {
 	gone := make(chan struct{}, 4)
 	server := &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok") }),
-		ConnState: func(_ net.Conn, s http.ConnState) {
+		ConnState: func(c net.Conn, s http.ConnState) {
+			if _, can := c.(interface{ CloseWrite() error }); !can {
+				t.Error("the server cannot end what it sends before the connection")
+			}
 			if s == http.StateClosed {
 				gone <- struct{}{}
 			}
