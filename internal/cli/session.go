@@ -21,6 +21,10 @@ type sessionCommand struct {
 	List sessionList `cmd:"" help:"List sessions, newest first."`
 	Show sessionShow `cmd:"" help:"Show a session: where it stands, what was said, what still runs."`
 	Send sessionSend `cmd:"" help:"Hand a message to a session. It is durable when the command returns."`
+	New  sessionNew  `cmd:"" help:"Start a session in which nothing was said yet."`
+	Tail eventTail   `cmd:"" help:"Print the events of a session as they come; the same as event tail."`
+
+	Interrupt sessionInterrupt `cmd:"" help:"End the turn that runs. What works in the background stays."`
 
 	Fork   sessionFork   `cmd:"" help:"Start a session with what was said in another one, without doing anything again."`
 	Export sessionExport `cmd:"" help:"Write a session with all that belongs to it as JSON lines. They are confidential."`
@@ -352,10 +356,14 @@ type sessionDelete struct {
 	Session string `arg:"" help:"Its id, or a unique beginning of it, or its title, or last."`
 	Yes     bool   `short:"y" help:"Do not ask."`
 	DryRun  bool   `help:"Only say what would go."`
+	output
 }
 
 // Run shows what would go, asks, and deletes it.
 func (c *sessionDelete) Run(ctx context.Context, a *app) error {
+	if err := c.suits(gone{}); err != nil {
+		return err
+	}
 	return a.with(ctx, writing(c.DryRun), func(eng Engine) error {
 		s, err := a.session(ctx, eng, c.Session)
 		if err != nil {
@@ -375,17 +383,18 @@ func (c *sessionDelete) Run(ctx context.Context, a *app) error {
 				todo: "--yes says it: " + program + " session delete " + a.dirFlag() + string(s.ID) + " --yes",
 			}
 		}
-		if err := a.confirm(ctx, c.Yes, "delete "+what+", for ever?"); err != nil {
+		if err := a.confirmName(ctx, c.Yes, "delete "+what+", for ever?", lastDigits(string(s.ID))); err != nil {
 			return err
 		}
 		err = eng.DeleteSession(ctx, s.ID)
 		if errors.Is(err, perdure.Conflict) {
 			return &fault{err: err, what: err.Error(), todo: "nothing was deleted; perdure session show says what is at work, task cancel ends it"}
 		}
-		if err == nil {
-			a.say("%s is gone, with all that belonged to it", s.ID)
+		if err != nil {
+			return err
 		}
-		return err
+		a.say("%s is gone, with all that belonged to it", s.ID)
+		return c.quietly(ctx, a, string(s.ID), gone{string(s.ID), true})
 	})
 }
 

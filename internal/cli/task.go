@@ -11,17 +11,18 @@ import (
 )
 
 type taskCommand struct {
-	List     taskList     `cmd:"" help:"List tasks in the order of their creation."`
-	Show     taskShow     `cmd:"" help:"Show a task."`
-	Log      taskLog      `cmd:"" help:"Print what a task wrote, byte for byte."`
-	Watch    taskWatch    `cmd:"" help:"Show how a task goes on, until it has ended."`
-	Input    taskInput    `cmd:"" help:"Answer the question of a task, or show it."`
-	Message  taskMessage  `cmd:"" help:"Hand a message to a task."`
-	Detach   taskDetach   `cmd:"" help:"Let a call that runs go on in the background, as a task."`
-	Delivery taskDelivery `cmd:"" help:"Say how the end of a task comes home, or show it."`
-	Drain    taskDrain    `cmd:"" help:"Hand over the results of a session that do not come home by themselves, each once."`
-	Cancel   taskCancel   `cmd:"" help:"End a task, and everything it started; or all of a session."`
-	Resolve  taskResolve  `cmd:"" help:"Say what became of a task or call whose outcome is unknown."`
+	List     taskList      `cmd:"" help:"List tasks in the order of their creation."`
+	Show     taskShow      `cmd:"" help:"Show a task."`
+	Log      taskLog       `cmd:"" help:"Print what a task wrote, byte for byte."`
+	Watch    taskWatch     `cmd:"" help:"Show how a task goes on, until it has ended."`
+	Attach   attachCommand `cmd:"" help:"Show what a task writes and send it what is typed. Leaving it never ends it."`
+	Input    taskInput     `cmd:"" help:"Answer the question of a task, or show it."`
+	Message  taskMessage   `cmd:"" help:"Hand a message to a task."`
+	Detach   taskDetach    `cmd:"" help:"Let a call that runs go on in the background, as a task."`
+	Delivery taskDelivery  `cmd:"" help:"Say how the end of a task comes home, or show it."`
+	Drain    taskDrain     `cmd:"" help:"Hand over the results of a session that do not come home by themselves, each once."`
+	Cancel   taskCancel    `cmd:"" help:"End a task, and everything it started; or all of a session."`
+	Resolve  taskResolve   `cmd:"" help:"Say what became of a task or call whose outcome is unknown."`
 }
 
 type taskList struct {
