@@ -23,7 +23,7 @@ type attachCommand struct {
 
 // Run shows what a task writes, and sends it what is typed. Leaving it never ends it (C7).
 func (c *attachCommand) Run(ctx context.Context, a *app) error {
-	return a.with(ctx, Opening{Access: Writing}, func(eng Engine) error {
+	return a.read(ctx, func(eng Engine) error { // it does not matter who answers, and whether anybody works
 		t, err := a.task(ctx, eng, c.Task)
 		if err != nil {
 			return err
@@ -37,7 +37,7 @@ func (c *attachCommand) Run(ctx context.Context, a *app) error {
 			restore := at.listen(ctx)
 			defer restore()
 		}
-		err = turning(ctx, eng, at.run)
+		err = at.run(ctx)
 		switch {
 		case errors.Is(err, errDetached), errors.Is(err, errInterrupted):
 			a.say("\ndetached from %s, which goes on; back to it: %s attach %s%s", t.ID, program, a.dirFlag(), t.ID)
@@ -221,26 +221,35 @@ func (at *attached) send(ctx context.Context, line string) {
 	if strings.TrimSpace(line) == "" {
 		return
 	}
-	t, err := at.eng.Task(ctx, at.id)
-	if err == nil {
+	err := at.a.with(ctx, Opening{Access: Writing}, func(eng Engine) error {
+		t, err := eng.Task(ctx, at.id)
+		if err != nil {
+			return err
+		}
 		m := perdure.TaskMessage{Text: line, By: operator}
 		if q := t.InputRequest; t.State == perdure.TaskAwaitingInput && q != nil && q.Kind != questionOfApproval {
 			m = answerTo(*q, line)
 		}
-		_, err = at.eng.SendTask(ctx, at.id, m)
-	}
+		_, err = eng.SendTask(ctx, at.id, m)
+		return err
+	})
 	if err != nil && ctx.Err() == nil {
 		at.a.say("%s was not sent: %s", count(len(line), "byte"), at.a.line(err.Error(), 300))
 	}
 }
 
-// cancel makes the wish durable. The log goes on until the task has ended.
+// cancel makes the wish durable, and works until the task has ended where nobody else does. The log goes on meanwhile.
 func (at *attached) cancel(ctx context.Context) error {
-	if _, err := at.eng.CancelTask(ctx, at.id, operator, "Ctrl-C of attach"); err != nil {
-		return err
-	}
-	at.a.say("the wish to end %s is durable", at.id)
-	return nil
+	return at.a.with(ctx, Opening{Access: Writing}, func(eng Engine) error {
+		if _, err := eng.CancelTask(ctx, at.id, operator, "Ctrl-C of attach"); err != nil {
+			return err
+		}
+		at.a.say("the wish to end %s is durable", at.id)
+		return turning(ctx, eng, func(ctx context.Context) error {
+			_, err := awaitEnd(ctx, eng, at.id)
+			return err
+		})
+	})
 }
 
 // keyboard makes lines of keys, and knows those that leave.

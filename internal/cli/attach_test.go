@@ -58,6 +58,10 @@ func (e *endless) SendTask(_ context.Context, _ perdure.TaskID, m perdure.TaskMe
 	return "tmsg_1", nil
 }
 
+func (e *endless) WaitTask(ctx context.Context, id perdure.TaskID) (perdure.Task, error) {
+	return e.Task(ctx, id)
+}
+
 func (e *endless) CancelTask(context.Context, perdure.TaskID, string, string) (perdure.CancelReceipt, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

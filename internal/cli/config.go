@@ -102,16 +102,19 @@ func (c *configList) Run(ctx context.Context, a *app) error {
 			rows = append(rows, row)
 		}
 	}
-	list := listing[setRow]{
-		noun: "settings: everything is as the program has it", head: []string{"SETTING", "VALUE"},
+	return listing[setRow]{
+		noun: "settings: everything is as the program has it",
 		name: func(r setRow) string { return r.Key },
-		row:  func(r setRow) []cell { return []cell{{r.Key, bold}, {text: r.Value}} },
-	}
-	if c.ShowOrigin {
-		list.head = append(list.head, "ORIGIN")
-		list.row = func(r setRow) []cell { return []cell{{r.Key, bold}, {text: r.Value}, {r.Origin, dim}} }
-	}
-	return list.print(ctx, a, c.output, rows)
+		tell: func(rows []setRow) {
+			for _, r := range rows {
+				text := a.line(r.Value, 200)
+				if c.ShowOrigin {
+					text += "   " + a.paint.data.in(dim, a.line(r.Origin, 300))
+				}
+				fmt.Fprintf(a.out, "%s  %s\n", a.paint.data.in(bold, fmt.Sprintf("%-24s", r.Key)), text)
+			}
+		},
+	}.print(ctx, a, c.output, rows)
 }
 
 // setting says what a flag is when it is not typed, and who says so. A password is not shown.
