@@ -26,7 +26,9 @@ func TestC04API(t *testing.T) {
 		fmt.Fprintf(w, `{"status":%d,"detail":"no\u001b[31m","request_id":"req_1"}`, status)
 	}))
 	defer server.Close()
-	wire := func(context.Context, string, string) (raw.Way, error) { return raw.Way{Base: server.URL, HTTP: server.Client()}, nil }
+	wire := func(context.Context, string, string) (raw.Way, error) {
+		return raw.Way{Base: server.URL, HTTP: server.Client()}, nil
+	}
 	for status, want := range map[int]int{
 		200: exitOK, 202: exitOK, 400: exitUsage, 401: exitDenied, 403: exitDenied, 404: exitNotFound, 405: exitUsage, 408: exitUnreachable, 409: exitConflict, 410: exitNotFound,
 		412: exitConflict, 413: exitUsage, 415: exitUsage, 422: exitUsage, 428: exitConflict, 429: exitConflict, 500: exitError, 501: exitError, 502: exitUnreachable,

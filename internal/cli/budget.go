@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/budget"
@@ -92,7 +91,7 @@ func during(p budget.Period) string {
 
 // standing is all of a budget.
 func (a *app) standing(s budget.Standing) []field {
-	now := time.Now()
+	now := a.now()
 	fields := []field{
 		{"budget", cell{string(s.ID), bold}},
 		{"of", cell{text: string(s.Scope) + " " + s.Subject.ID}},
@@ -187,7 +186,7 @@ func (c *budgetLedger) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		now := time.Now()
+		now := a.now()
 		return listing[budget.Entry]{
 			noun: "lines",
 			head: []string{"AT", "KIND", "AMOUNT", "NAME", "SESSION", "WORK"},

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/redact"
@@ -42,7 +41,7 @@ func (c *callList) Run(ctx context.Context, a *app) error {
 				chosen = append(chosen, call)
 			}
 		}
-		return calls(time.Now()).print(ctx, a, c.output, chosen)
+		return calls(a.now()).print(ctx, a, c.output, chosen)
 	})
 }
 
@@ -56,7 +55,7 @@ func wantedState(state string, states []string) bool {
 }
 
 // calls is how calls are listed.
-func calls(now time.Time) listing[perdure.Call] {
+func calls(now clock) listing[perdure.Call] {
 	return listing[perdure.Call]{
 		noun: "calls",
 		head: []string{"CALL", "STATE", "TOOL", "CLASS", "RUNS", "CLAIMED", "TASK", "ARGUMENTS"},
@@ -95,12 +94,12 @@ func (c *callShow) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		return c.show(ctx, a, shown{call.Key.String(), call, func() { a.tellCall(call, time.Now()) }})
+		return c.show(ctx, a, shown{call.Key.String(), call, func() { a.tellCall(call, a.now()) }})
 	})
 }
 
 // tellCall prints a call for people.
-func (a *app) tellCall(c perdure.Call, now time.Time) {
+func (a *app) tellCall(c perdure.Call, now clock) {
 	result, failed := "", ""
 	if c.Result != nil {
 		result, failed = indented(c.Result.Result), c.Result.Error

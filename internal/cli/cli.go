@@ -118,14 +118,15 @@ type commandLine struct {
 
 // flags are those of every command.
 type flags struct {
-	Data     string `help:"The data directory." placeholder:"DIR" env:"PERDURE_DATA" type:"path" default:"${data}"`
-	Database string `help:"Keep sessions in this Postgres database, postgres://USER@HOST/NAME. Servers on several machines may share it; what they keep on their own disk stays in the data directory." placeholder:"URL" env:"PERDURE_DATABASE"`
-	Server   string `help:"Ask this server instead of a data directory: http://HOST:PORT, or unix:///PATH. Its token is read from PERDURE_TOKEN." placeholder:"URL" env:"PERDURE_SERVER"`
-	Color    string `help:"Colours: auto, always or never. NO_COLOR turns them off, too." placeholder:"WHEN" enum:"auto,always,never" default:"auto"`
-	Raw      bool   `help:"Print control characters of the data as they are, also on a terminal."`
-	NoInput  bool   `help:"Never ask, never wait for input."`
-	Profile  string `help:"The profile of the configuration files that counts." placeholder:"NAME" env:"PERDURE_PROFILE"`
-	Verbose  bool   `help:"Log what happens inside, on stderr."`
+	Data       string `help:"The data directory." placeholder:"DIR" env:"PERDURE_DATA" type:"path" default:"${data}"`
+	Database   string `help:"Keep sessions in this Postgres database, postgres://USER@HOST/NAME. Servers on several machines may share it; what they keep on their own disk stays in the data directory." placeholder:"URL" env:"PERDURE_DATABASE"`
+	Server     string `help:"Ask this server instead of a data directory: http://HOST:PORT, or unix:///PATH. Its token is read from PERDURE_TOKEN." placeholder:"URL" env:"PERDURE_SERVER"`
+	Color      string `help:"Colours: auto, always or never. NO_COLOR turns them off, too." placeholder:"WHEN" enum:"auto,always,never" default:"auto"`
+	TimeFormat string `help:"How tables write moments: relative, rfc3339 (in UTC) or local. JSON always has RFC 3339." placeholder:"FORM" enum:"relative,rfc3339,local" default:"relative"`
+	Raw        bool   `help:"Print control characters of the data as they are, also on a terminal."`
+	NoInput    bool   `help:"Never ask, never wait for input."`
+	Profile    string `help:"The profile of the configuration files that counts." placeholder:"NAME" env:"PERDURE_PROFILE"`
+	Verbose    bool   `help:"Log what happens inside, on stderr."`
 }
 
 // app is one command in work.

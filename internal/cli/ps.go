@@ -57,8 +57,8 @@ type psCommand struct {
 
 // Run shows what goes on, by what is to be done about it.
 func (c *psCommand) Run(ctx context.Context, a *app) error {
-	now := time.Now()
-	since, err := whenTyped("since", c.Since, now)
+	now := a.now()
+	since, err := whenTyped("since", c.Since, now.Time)
 	if err != nil {
 		return err
 	}
@@ -194,7 +194,7 @@ func (a *app) unknownCalls(ctx context.Context, eng engine.Calls, id perdure.Ses
 }
 
 // tellGroups prints the groups that are not empty.
-func (a *app) tellGroups(rows []psRow, now time.Time) {
+func (a *app) tellGroups(rows []psRow, now clock) {
 	for _, g := range psGroups() {
 		var cells [][]cell
 		for _, row := range rows {
@@ -218,7 +218,7 @@ func (a *app) tellGroups(rows []psRow, now time.Time) {
 // psIDChars is how much of an id ps shows: 80 columns hold it with what matters more, and it is unique for all but the unlucky.
 const psIDChars = 17
 
-func (r psRow) cells(now time.Time) []cell {
+func (r psRow) cells(now clock) []cell {
 	id := r.ID
 	if r.Kind != "call" {
 		id = strings.TrimSuffix(clip(id, psIDChars+1), "…")
@@ -227,7 +227,7 @@ func (r psRow) cells(now time.Time) []cell {
 	switch {
 	case r.At.IsZero():
 	case r.Group == psScheduled:
-		age = "in " + span(r.At.Sub(now))
+		age = now.until(r.At)
 	default:
 		age = ago(r.At, now)
 	}

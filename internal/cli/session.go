@@ -38,7 +38,7 @@ type sessionList struct {
 }
 
 // sessions is how sessions are listed.
-func sessions(now time.Time) listing[engine.Session] {
+func sessions(now clock) listing[engine.Session] {
 	return listing[engine.Session]{
 		noun: "sessions",
 		head: []string{"SESSION", "STATUS", "OPEN", "UNKNOWN", "EVENTS", "UPDATED", "TITLE"},
@@ -63,7 +63,7 @@ func (c *sessionList) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return fmt.Errorf("list sessions: %w", err)
 		}
-		return sessions(time.Now()).print(ctx, a, c.output, all)
+		return sessions(a.now()).print(ctx, a, c.output, all)
 	})
 }
 
@@ -90,7 +90,7 @@ func (c *sessionShow) Run(ctx context.Context, a *app) error {
 
 // tell prints the session for people.
 func (c *sessionShow) tell(a *app, s engine.Session, fold *perdure.Session) {
-	now := time.Now()
+	now := a.now()
 	a.fields(
 		field{"session", cell{string(s.ID), bold}},
 		field{"title", cell{text: s.Title}},
@@ -190,12 +190,15 @@ func gist(m perdure.Message) string {
 }
 
 // moment writes a time for a show: the whole of it, and how long ago.
-func moment(t, now time.Time) string {
+func moment(t time.Time, now clock) string {
 	if t.IsZero() {
 		return ""
 	}
+	if at := now.stamp(t); at != "" {
+		return at
+	}
 	when := ago(t, now)
-	if ahead := t.Sub(now); ahead > time.Second { // less is another machine's clock
+	if ahead := t.Sub(now.Time); ahead > time.Second { // less is another machine's clock
 		when = "in " + span(ahead)
 	}
 	return t.Format(time.RFC3339) + "  (" + when + ")"
@@ -206,7 +209,7 @@ type sessionSend struct {
 	Text    string `arg:"" help:"What to say."`
 	Wait    bool   `help:"Wait for the answer, as run does."`
 	DryRun  bool   `help:"Only say what would be done."`
-	Output  string `short:"o" help:"With --wait: text, or jsonl for the events." placeholder:"FORM" enum:"text,jsonl" default:"text"`
+	Output  string `short:"o" help:"With --wait: text, or json: a line for each event." placeholder:"FORM" enum:"text,json,jsonl" default:"text"`
 }
 
 // Run hands over a message.
