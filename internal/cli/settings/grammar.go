@@ -65,6 +65,9 @@ func among(words, word string) bool { return slices.Contains(strings.Fields(word
 
 // Apply makes settings the defaults of their flags, and returns what is wrong with them. near finds the name that was meant.
 func Apply(root *kong.Node, count map[string]Setting, getenv func(string) string, near func(name string, names []string) string) (faults []Fault) {
+	if len(count) == 0 {
+		return nil
+	}
 	keys := Keys(root)
 	for _, name := range slices.Sorted(maps.Keys(count)) {
 		s := count[name]
