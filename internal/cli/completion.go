@@ -167,6 +167,12 @@ func (a *app) ids(ctx context.Context, eng Engine, noun string, add func(text, a
 			add(string(b.ID), string(b.Scope)+" "+b.Subject.ID)
 		}
 		return err
+	case "token":
+		all, err := eng.Tokens(ctx)
+		for _, t := range all {
+			add(string(t.ID), t.State+" "+t.Name)
+		}
+		return err
 	case "call":
 		return a.callIDs(ctx, eng, add)
 	}
