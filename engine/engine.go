@@ -33,6 +33,11 @@ type Engine interface {
 	Costs
 	Tools
 	HostCalls
+	Files
+	Values
+	Secrets
+	SessionChanges
+	Bulks
 }
 
 // Sessions starts sessions and shows them.

@@ -37,6 +37,7 @@ type Config struct {
 	MaxBody       int64         // bytes of a request's body; 0: 4 MiB
 	MaxImages     int64         // bytes of the body of a message, which may hold images; 0: 28 MiB
 	MaxArchive    int64         // bytes of a session that is imported; 0: 256 MiB
+	MaxFile       int64         // bytes of a file; 0: 100 MiB
 	MaxHeaders    int           // lines in the header of a request; 0: 200
 	MaxTargetSize int           // bytes of path and query; 0: 8 KiB
 }
@@ -50,6 +51,8 @@ type API struct {
 	cursors cursors
 	kept    kept
 	work    inWork
+	locks   locks
+	routes  map[string]route // by method and path, as the router has them
 
 	drain    sync.Once
 	draining chan struct{} // closed by Drain
@@ -72,7 +75,7 @@ func New(cfg Config) (*API, error) {
 	useProblems()
 	a := &API{
 		cfg: cfg, token: sha256.Sum256([]byte(cfg.Token)), mux: http.NewServeMux(), cursors: newCursors(cfg.Token),
-		work: inWork{keys: map[string]bool{}}, draining: make(chan struct{}),
+		work: inWork{keys: map[string]bool{}}, locks: locks{held: map[string]*lock{}}, routes: map[string]route{}, draining: make(chan struct{}),
 	}
 	a.huma = humago.New(a.mux, document(cfg.Version))
 	a.operations()
@@ -87,6 +90,7 @@ func withDefaults(cfg Config) Config {
 	cfg.MaxBody = orDefault(cfg.MaxBody, 4<<20)
 	cfg.MaxImages = orDefault(cfg.MaxImages, 28<<20)
 	cfg.MaxArchive = orDefault(cfg.MaxArchive, 256<<20)
+	cfg.MaxFile = orDefault(cfg.MaxFile, 100<<20)
 	cfg.MaxHeaders = orDefault(cfg.MaxHeaders, 200)
 	cfg.MaxTargetSize = orDefault(cfg.MaxTargetSize, 8<<10)
 	cfg.Disclosure = orDefault(cfg.Disclosure, Standard)
@@ -147,5 +151,9 @@ func (a *API) operations() {
 	a.scheduleOperations()
 	a.taskLogOperations()
 	a.toolOperations()
+	a.fileOperations()
+	a.valueOperations()
+	a.bulkOperations()
 	a.closeRequests()
+	a.describeConditions()
 }

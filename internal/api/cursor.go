@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"sync"
@@ -152,6 +153,23 @@ func recall[T any](k *kept, name, place string, limit int) (s stretch[T], ok boo
 		}
 	}
 	return s, false
+}
+
+// sorted returns a page of a list in the order of a key, which each item keeps. What is added before the last one shown is not
+// shown, and nothing comes twice.
+func sorted[T any](a *API, which string, in Paged, all []T, key func(T) string) (*page[T], error) {
+	place, err := a.cursors.read(which, in.Cursor, 1)
+	if err != nil {
+		return nil, err
+	}
+	if place != nil {
+		last, err := strconv.Unquote(place[0])
+		if err != nil {
+			return nil, err
+		}
+		all = all[sort.Search(len(all), func(i int) bool { return key(all[i]) > last }):]
+	}
+	return pageOf(all, in.limit(), func(item T) string { return a.cursors.write(which, strconv.Quote(key(item))) }), nil
 }
 
 // grown is a list that grows at its end.

@@ -91,6 +91,8 @@ var transport = map[int]class{
 	http.StatusNotAcceptable:               {code: "not_acceptable", title: "Not acceptable"},
 	http.StatusRequestTimeout:              {code: "request_timeout", title: "Request timeout", retry: true},
 	http.StatusConflict:                    {code: "in_flight", title: "Request in flight", retry: true},
+	http.StatusPreconditionFailed:          {code: "precondition_failed", title: "Precondition failed"},
+	http.StatusPreconditionRequired:        {code: "precondition_required", title: "Precondition required"},
 	http.StatusRequestEntityTooLarge:       {code: "too_large", title: "Body too large"},
 	http.StatusRequestURITooLong:           {code: "uri_too_long", title: "URI too long"},
 	http.StatusUnsupportedMediaType:        {code: "unsupported_media_type", title: "Unsupported media type"},

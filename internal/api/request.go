@@ -67,11 +67,17 @@ func (a *API) answer(out *answer, r *http.Request, req *request) error {
 		return err
 	}
 	route, pattern := a.mux.Handler(r)
-	if pattern == "" || path.Clean(r.URL.Path) != r.URL.Path {
+	if escaped := r.URL.EscapedPath(); pattern == "" || path.Clean(escaped) != escaped {
 		return a.unrouted(out, r, route, pattern)
 	}
-	if r.Method != http.MethodPost && r.Method != http.MethodPut && r.Method != http.MethodDelete {
-		a.mux.ServeHTTP(out, r)
+	switch r.Method {
+	case http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
+	default:
+		if a.routes[pattern].tagged {
+			a.showTagged(out, r)
+		} else {
+			a.mux.ServeHTTP(out, r)
+		}
 		return nil
 	}
 	if a.drains() {
@@ -80,7 +86,7 @@ func (a *API) answer(out *answer, r *http.Request, req *request) error {
 	if err := a.readBody(out, r, pattern); err != nil {
 		return err
 	}
-	return a.once(out, r, func(w http.ResponseWriter) { a.mux.ServeHTTP(w, r) })
+	return a.once(out, r, pattern, func(w http.ResponseWriter) { a.onCondition(w, r, pattern) })
 }
 
 // bounded refuses what is larger than any honest request (S6).

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -19,6 +20,7 @@ import (
 	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/engine/local"
 	"github.com/perdure/perdure/internal/api"
+	"github.com/perdure/perdure/internal/secret"
 	"github.com/perdure/perdure/model/scripted"
 	"github.com/perdure/perdure/store/memory"
 	"github.com/perdure/perdure/tool"
@@ -75,6 +77,7 @@ type rig struct {
 	t      *testing.T
 	store  *memory.Store
 	eng    *local.Engine
+	vault  *secret.Keyring
 	api    *api.API
 	server *httptest.Server
 	keys   *keys
@@ -92,6 +95,11 @@ func newRig(t *testing.T, edit func(*api.Config)) *rig {
 		t: t, store: memory.New(memory.Config{}), keys: &keys{rows: map[string]api.Request{}},
 		gate: make(chan struct{}), in: make(chan string, 100),
 	}
+	vault, err := secret.Create(filepath.Join(t.TempDir(), "keys"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.vault = vault
 	r.startEngine()
 	r.cfg = api.Config{Engine: r.eng, Token: token, Keys: r.keys}
 	if edit != nil {
@@ -172,6 +180,7 @@ func (r *rig) startEngine() {
 		}))
 	r.eng, err = local.Open(r.t.Context(), local.Config{
 		Store: r.store, Model: m, Tools: tool.NewRegistry(tools...), Drain: -1, Beat: time.Hour, Lease: 4 * time.Hour,
+		Secrets: local.Secrets{Keys: r.vault},
 	})
 	if err != nil {
 		r.t.Fatal(err)
