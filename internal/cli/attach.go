@@ -67,6 +67,7 @@ type attached struct {
 	place logPlace
 	last  perdure.Task  // as it was read last; only touched by whoever shows the log, and after it has ended
 	said  string        // the question that was shown last, by its id; likewise
+	echo  io.Writer     // where what is typed is shown; nil: stderr
 	lines <-chan string // what is typed; nil: nothing is. Closed at the end of the input
 
 	detach chan struct{} // closed when the keys say so
@@ -119,6 +120,9 @@ func (at *attached) typed(ctx context.Context) <-chan string {
 	lines := make(chan string)
 	go func() {
 		in, keys := bufio.NewReader(at.a.stdin), keyboard{echo: at.a.Stderr}
+		if at.echo != nil {
+			keys.echo = at.echo
+		}
 		for {
 			b, err := in.ReadByte()
 			if err != nil {

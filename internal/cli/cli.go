@@ -98,6 +98,10 @@ type commandLine struct {
 	Budget   budgetCommand   `cmd:"" help:"What may be spent: set, show, ledger, resume, remove."`
 	Cost     costCommand     `cmd:"" help:"What was spent: report."`
 
+	File   fileCommand   `cmd:"" help:"The files of a session: ls, cat, put, get, mv, rm."`
+	Value  valueCommand  `cmd:"" help:"What a session keeps by name: get, set, list, delete."`
+	Secret secretCommand `cmd:"" help:"What a session's tools may use and nobody may read: set, rotate, list, delete."`
+
 	Tool    toolCommand    `cmd:"" help:"The tools: list, show, call."`
 	Token   tokenCommand   `cmd:"" help:"Who may ask a server: create, list, revoke."`
 	Egress  egressCommand  `cmd:"" help:"Which hosts tools may reach: list, allow, deny, test."`

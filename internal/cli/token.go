@@ -56,7 +56,7 @@ func (c *tokenCreate) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	if err := c.suits(engine.NewToken{}); err != nil {
+	if err := c.suits(engine.IssuedToken{}); err != nil {
 		return err
 	}
 	if c.DryRun {
