@@ -101,7 +101,10 @@ func outer() []room {
 		{"internal/api", ". budget engine internal/access internal/cron"},
 		{"internal/access", ". budget engine store"},
 		{"internal/mcpserver", ". engine internal/access"},
-		{"internal/cli", ". budget engine internal/cron internal/config internal/redact internal/cli/admin internal/cli/demo internal/cli/form internal/cli/mcp internal/cli/storm"},
+		{"internal/cli", ". budget engine internal/cron internal/config internal/redact internal/cli/admin internal/cli/demo internal/cli/complete internal/cli/form internal/cli/mcp internal/cli/raw internal/cli/settings internal/cli/storm"},
+		{"internal/cli/raw", "."},
+		{"internal/cli/complete", ""},
+		{"internal/cli/settings", "."},
 		{"internal/cli/admin", ". internal/backup"},
 		{"internal/cli/mcp", "."},
 		{"internal/mcpserver/conformance/server", anything}, // what the conformance suite is run against
