@@ -156,8 +156,10 @@ type BulkCancel struct {
 	ID     perdure.BulkID // empty: a new one
 	Filter TaskFilter
 	DryRun bool // only say how many, and which
-	By     string
-	Why    string
+	// Of are the sessions that the caller may reach, where those are not all; nil: all. It never travels.
+	Of  map[perdure.SessionID]bool
+	By  string
+	Why string
 }
 
 // TaskFilter narrows tasks. The zero value is all.

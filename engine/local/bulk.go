@@ -27,6 +27,7 @@ type bulks struct {
 
 // bulk is one of them.
 type bulk struct {
+	org string // whose it is
 	mu  sync.Mutex
 	was engine.Bulk // guarded by mu
 }
@@ -56,19 +57,20 @@ func (b *bulk) end(state engine.BulkState) {
 	b.was.State, b.was.EndedAt = state, time.Now().UTC()
 }
 
-// find returns a bulk, or, when it is not known, notes a new one.
-func (l *bulks) find(id perdure.BulkID, begin func() engine.Bulk) (b *bulk, known bool) {
+// find returns a bulk, or, when it is not known, notes a new one. Another org's is not known.
+func (l *bulks) find(ctx context.Context, id perdure.BulkID, begin func() engine.Bulk) (b *bulk, known bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	owner, one := engine.OwnerOf(ctx)
 	for _, b := range l.list {
-		if b.now().ID == id {
+		if b.now().ID == id && (!one || b.org == owner.Org) {
 			return b, true
 		}
 	}
 	if begin == nil {
 		return nil, false
 	}
-	b = &bulk{was: begin()}
+	b = &bulk{org: owner.Org, was: begin()}
 	if len(l.list) >= bulksKept {
 		l.list = slices.Delete(l.list, 0, 1)
 	}
@@ -88,11 +90,11 @@ func (e *Engine) CancelWhere(ctx context.Context, o engine.BulkCancel) (engine.B
 	}
 	var matched []perdure.TaskID
 	for _, t := range all {
-		if t.State.Live() && o.Filter.Matches(t) {
+		if t.State.Live() && o.Filter.Matches(t) && (o.Of == nil || o.Of[t.Session]) {
 			matched = append(matched, t.ID)
 		}
 	}
-	b, known := e.bulks.find(id, func() engine.Bulk {
+	b, known := e.bulks.find(ctx, id, func() engine.Bulk {
 		made := engine.Bulk{ID: id, Action: "tasks:cancel", State: engine.BulkRunning, DryRun: o.DryRun, Matched: len(matched), BeganAt: time.Now().UTC()}
 		if o.DryRun {
 			made.State, made.EndedAt, made.Tasks = engine.BulkDone, made.BeganAt, matched[:min(len(matched), bulkNamed)]
@@ -144,8 +146,8 @@ func (e *Engine) cancelMany(ctx context.Context, b *bulk, tasks []perdure.TaskID
 }
 
 // Bulk returns a bulk as it stands.
-func (e *Engine) Bulk(_ context.Context, id perdure.BulkID) (engine.Bulk, error) {
-	b, known := e.bulks.find(id, nil)
+func (e *Engine) Bulk(ctx context.Context, id perdure.BulkID) (engine.Bulk, error) {
+	b, known := e.bulks.find(ctx, id, nil)
 	if !known {
 		return engine.Bulk{}, fmt.Errorf("bulk %s: %w", id, perdure.NotFound)
 	}

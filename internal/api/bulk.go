@@ -42,15 +42,15 @@ type retrying struct{}
 
 func (a *API) bulkOperations() {
 	write(a, operation{
-		id: "cancel-many-tasks", path: "/v1/tasks:cancel", summary: "Ask for the end of every live task that a filter matches", status: http.StatusAccepted,
+		id: "cancel-many-tasks", path: "/v1/tasks:cancel", policy: writes, summary: "Ask for the end of every live task that a filter matches", status: http.StatusAccepted,
 	}, body[newBulkCancel]{example: newBulkCancel{Filter: taskFilter{TaskFilter: engine.TaskFilter{Tool: "bash"}, Older: "1h"}, DryRun: true}}, a.cancelMany)
-	read(a, operation{id: "get-bulk", path: "/v1/bulks/{id}", summary: "Show how far it is, what is done to many", errors: []int{http.StatusNotFound}},
+	read(a, operation{id: "get-bulk", path: "/v1/bulks/{id}", policy: reads, summary: "Show how far it is, what is done to many", errors: []int{http.StatusNotFound}},
 		func(ctx context.Context, in *ofBulk) (*oneBulk, error) {
 			b, err := a.cfg.Engine.Bulk(ctx, in.ID)
 			return &oneBulk{Body: b}, err
 		})
 	write(a, operation{
-		id: "retry-task", path: "/v1/tasks/{id}/retry", summary: "Call the tool of a task that failed or was canceled once more, as a call of the caller's own",
+		id: "retry-task", path: "/v1/tasks/{id}/retry", policy: writes, summary: "Call the tool of a task that failed or was canceled once more, as a call of the caller's own",
 		status: http.StatusAccepted, errors: []int{http.StatusNotFound},
 	}, body[retrying]{optional: true}, a.retryTask)
 }

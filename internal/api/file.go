@@ -31,9 +31,9 @@ func (a *API) fileOperations() {
 	missing := []int{http.StatusNotFound}
 	bytesOf := map[string]*huma.MediaType{formBytes: {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}}
 	read(a, operation{
-		id: "list-files", path: "/v1/sessions/{id}/files", summary: "List a directory of a session's files, by path", errors: missing,
+		id: "list-files", path: "/v1/sessions/{id}/files", policy: reads, summary: "List a directory of a session's files, by path", errors: missing,
 	}, a.listFiles)
-	read(a, operation{id: "stat-file", path: "/v1/sessions/{id}/files:stat", summary: "Describe a file or a directory", errors: missing},
+	read(a, operation{id: "stat-file", path: "/v1/sessions/{id}/files:stat", policy: reads, summary: "Describe a file or a directory", errors: missing},
 		func(ctx context.Context, in *struct {
 			OfSession
 			Path string `query:"path" required:"true" example:"/notes" doc:"From the root of the session's files."`
@@ -41,15 +41,15 @@ func (a *API) fileOperations() {
 			f, err := a.cfg.Engine.File(ctx, in.ID, in.Path, false)
 			return &oneFile{Body: f}, err
 		})
-	read(a, operation{id: "get-file", path: filesPath, summary: "Read a file: its bytes, as they are", errors: append(missing, http.StatusConflict), forms: bytesOf}, a.getFile)
+	read(a, operation{id: "get-file", path: filesPath, policy: reads, summary: "Read a file: its bytes, as they are", errors: append(missing, http.StatusConflict), forms: bytesOf}, a.getFile)
 	writeAs(a, operation{
-		id: "write-file", path: filesPath, summary: "Write a file", errors: append(missing, http.StatusPreconditionRequired, http.StatusTooManyRequests),
+		id: "write-file", path: filesPath, policy: writes, summary: "Write a file", errors: append(missing, http.StatusPreconditionRequired, http.StatusTooManyRequests),
 		route: route{own: true, sent: true},
 	}, &huma.RequestBody{Content: bytesOf}, a.writeFile)
 	erase(a, operation{
-		id: "delete-file", path: filesPath, summary: "Delete a file, or a directory", errors: missing, route: route{own: true},
+		id: "delete-file", path: filesPath, policy: writes, summary: "Delete a file, or a directory", errors: missing, route: route{own: true},
 	}, a.deleteFile)
-	write(a, operation{id: "move-file", path: "/v1/sessions/{id}/files:move", summary: "Give a file, or a directory with all below it, another path", errors: missing},
+	write(a, operation{id: "move-file", path: "/v1/sessions/{id}/files:move", policy: writes, summary: "Give a file, or a directory with all below it, another path", errors: missing},
 		body[engine.FileMove]{example: engine.FileMove{From: "/notes/today.md", To: "/notes/old.md"}}, a.moveFile)
 }
 

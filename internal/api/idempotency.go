@@ -92,7 +92,7 @@ func (a *API) once(w http.ResponseWriter, r *http.Request, pattern string, do fu
 		return &Problem{Status: http.StatusNotImplemented, Detail: "this server remembers no idempotency keys; send the request without one"}
 	}
 	req := requestOf(r.Context())
-	scope := req.actor + " " + r.Method + " " + r.URL.Path
+	scope := req.principal + " " + r.Method + " " + r.URL.Path
 	if !a.work.enter(scope + "\x00" + key) {
 		return &Problem{Status: http.StatusConflict, Detail: "a request with this idempotency key is in work; ask again for its answer"}
 	}
@@ -111,7 +111,9 @@ func (a *API) once(w http.ResponseWriter, r *http.Request, pattern string, do fu
 	req.named, req.again, req.seed, req.at = true, known.Seed != asked.Seed, known.Seed, known.At
 	answer := record(w, do)
 	answer.Scope, answer.Key, answer.Hash, answer.Seed, answer.At = asked.Scope, asked.Key, asked.Hash, known.Seed, known.At
-	a.keep(r.Context(), answer)
+	if !req.secret {
+		a.keep(r.Context(), answer)
+	}
 	a.tagAnswer(w, r, pattern, answer)
 	show(w, answer)
 	return nil

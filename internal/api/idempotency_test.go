@@ -114,6 +114,7 @@ func (r *rig) writes() map[string]ask {
 		"remove-budget":   erase("/v1/budgets/" + string(set.ID)),
 		"delete-schedule": erase(r.hourly()),
 		"delete-session":  erase(r.session()),
+		"revoke-token":    erase("/v1/tokens/" + string(r.let(`{"name":"gone"}`).ID)),
 	})
 	return all
 }
@@ -210,7 +211,7 @@ func TestR15(t *testing.T) {
 	}
 	doc, _ := r.document()
 	doc.each(func(method, _ string, op operation) {
-		if _, ok := posts[op.ID]; method != "get" && !ok {
+		if _, ok := posts[op.ID]; method != "get" && !ok && op.ID != "create-token" { // whose answer is kept for nobody
 			t.Errorf("%s is not sent twice", op.ID)
 		}
 	})

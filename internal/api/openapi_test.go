@@ -146,7 +146,7 @@ func TestH1Whole(t *testing.T) {
 			}
 		}
 	})
-	if len(ids) != 75 {
+	if len(ids) != 78 {
 		t.Errorf("%d operations", len(ids))
 	}
 }
@@ -169,12 +169,32 @@ func (r *rig) ofBudget(path, name string) string {
 	return strings.ReplaceAll(path, "{budget}", string(set.ID))
 }
 
+// withToken adds the one POST whose answer is kept for nobody.
+func withToken(posts map[string]ask) map[string]ask {
+	posts["create-token"] = post("/v1/tokens", "")
+	return posts
+}
+
+// ofToken puts a token of its own into a path that names one.
+func (r *rig) ofToken(path string) string {
+	if !strings.Contains(path, "{token}") {
+		return path
+	}
+	return strings.ReplaceAll(path, "{token}", string(r.let(`{"name":"example"}`).ID))
+}
+
+// ofStorage names what sessions keep, and a bulk.
+func ofStorage(path, method, bulk string) string {
+	return strings.NewReplacer("{key}", "city", "/secrets/{name}", "/secrets/smtp_password", "files:stat", "files:stat?path=/notes",
+		"/v1/bulks/{id}", bulk, "{path}", "notes/"+method).Replace(path)
+}
+
 // TestH1Examples runs the example of every operation, on a server where its subject exists, and holds the answer
 // against its schema.
 func TestH1Examples(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	posts := r.writes()
+	posts := withToken(r.writes())
 	s, _ := r.document()
 	session := r.filed("/notes/today.md")
 	want[engine.Value](r, 200, put(session+"/values/city", `{"value":"Lisbon"}`))
@@ -195,7 +215,7 @@ func TestH1Examples(t *testing.T) {
 		if op.ID == "export-session" || op.ID == "get-file" {
 			return // no JSON: TestArchive and TestFiles read them
 		}
-		path = strings.NewReplacer("{key}", "city", "/secrets/{name}", "/secrets/smtp_password", "files:stat", "files:stat?path=/notes", "/v1/bulks/{id}", bulk, "{path}", "notes/"+method).Replace(path)
+		path = ofStorage(path, method, bulk)
 		path = strings.NewReplacer("{call}", string(call), "{name}", "echo", "{scope}", "agent", "{subject}", "researcher").Replace(path)
 		if strings.HasPrefix(path, "/v1/tasks") {
 			path = strings.ReplaceAll(path, "{id}", string(task))
@@ -209,7 +229,7 @@ func TestH1Examples(t *testing.T) {
 		path = strings.ReplaceAll(path, "/v1/schedules/{id}", strings.TrimSuffix(posts["trigger-schedule"].path, "/trigger"))
 		path = strings.NewReplacer("/v1/sessions/{id}", session, "/v1/approvals/{id}", "/v1/approvals/"+string(approval)).Replace(path)
 		q := ask{method: strings.ToUpper(method), path: path, header: map[string]string{"Accept": "application/json"}}
-		q.path = r.ofBudget(q.path, op.ID)
+		q.path = r.ofToken(r.ofBudget(q.path, op.ID))
 		if method == "put" || method == "patch" {
 			q.body = string(op.RequestBody.Content["application/json"].Example)
 		}
@@ -241,7 +261,7 @@ func TestH1Examples(t *testing.T) {
 		}
 		op.holds(t, registry, got)
 	})
-	if ran != 73 {
+	if ran != 76 {
 		t.Errorf("%d examples ran", ran)
 	}
 }

@@ -22,6 +22,7 @@ type operation struct {
 	status           int                        // of success; 0: 200
 	errors           []int                      // statuses beside those that every operation has
 	open             bool                       // no token is needed
+	policy           policy                     // what the token must allow
 	forms            map[string]*huma.MediaType // of success, when it is not JSON of the output's type alone
 	route            route
 }
@@ -58,7 +59,7 @@ func (a *API) closeRequests() {
 	for _, name := range []string{"NewSession", "Agent", "NewMessage", "NewPart", "Image", "Interruption", "Resolution", "Cancellation", "DirectCall",
 		"Approving", "Denying", "Detaching", "ClientAnswer", "NewBudget", "Resuming", "Drain", "NewTaskMessage", "InputAnswer", "NewDelivery", "NewFork", "CallOrder",
 		"NewSchedule", "ScheduleAction", "Pausing", "Backfilling", "ScheduleAct", "NewValue", "NewSecret", "FileMove", "TaskFilter",
-		"NewBulkCancel", "Retrying", "Retitling"} {
+		"NewBulkCancel", "Retrying", "Retitling", "NewToken"} {
 		a.schemas().Map()[name].AdditionalProperties = false
 	}
 }
@@ -140,9 +141,11 @@ func register[I, O any](a *API, o operation, do func(context.Context, *I) (*O, e
 		OperationID: o.id, Method: o.method, Path: o.path, Summary: o.summary, DefaultStatus: orDefault(o.status, http.StatusOK),
 		Responses: map[string]*huma.Response{},
 	}
+	a.policies[o.method+" "+o.path] = ""
 	if !o.open {
-		op.Security = []map[string][]string{{"bearer": {}}}
-		o.errors = append(o.errors, http.StatusUnauthorized)
+		a.policies[o.method+" "+o.path] = orDefault(o.policy, administers) // nobody says: fewest may
+		op.Security = []map[string][]string{{"bearer": scopesOf(o.policy)}}
+		o.errors = append(o.errors, http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests)
 	}
 	if o.forms != nil {
 		op.Responses[strconv.Itoa(op.DefaultStatus)] = &huma.Response{Description: http.StatusText(op.DefaultStatus), Content: o.forms}

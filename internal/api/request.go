@@ -21,7 +21,9 @@ import (
 type request struct {
 	id         string // in every answer and log line
 	path       string
-	actor      string // who acts: api over TCP; user or operator over the socket
+	actor      string // who acts: the principal over TCP; user or operator over the socket
+	principal  string // whose idempotency keys it uses
+	secret     bool   // its answer is shown once, and never kept
 	disclosure Disclosure
 	body       []byte // whole; nil: none came
 
@@ -63,12 +65,17 @@ func (a *API) answer(out *answer, r *http.Request, req *request) error {
 	if err := a.bounded(r); err != nil {
 		return err
 	}
-	if err := a.identify(r, req); err != nil {
+	r, leave, err := a.identify(r, req)
+	defer leave()
+	if err != nil {
 		return err
 	}
 	route, pattern := a.mux.Handler(r)
 	if escaped := r.URL.EscapedPath(); pattern == "" || path.Clean(escaped) != escaped {
 		return a.unrouted(out, r, route, pattern)
+	}
+	if err := a.permit(r.Context(), pattern); err != nil {
+		return err
 	}
 	switch r.Method {
 	case http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:

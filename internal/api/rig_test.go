@@ -19,6 +19,7 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/engine/local"
+	"github.com/perdure/perdure/internal/access"
 	"github.com/perdure/perdure/internal/api"
 	"github.com/perdure/perdure/internal/secret"
 	"github.com/perdure/perdure/model/scripted"
@@ -101,7 +102,10 @@ func newRig(t *testing.T, edit func(*api.Config)) *rig {
 	}
 	r.vault = vault
 	r.startEngine()
-	r.cfg = api.Config{Engine: r.eng, Token: token, Keys: r.keys}
+	r.cfg = api.Config{
+		Engine: access.NewGuard(r.eng, access.Of(r.store), nil), Token: token, Keys: r.keys,
+		Keyring: access.NewKeyring(access.Config{Store: r.store, Root: token, Failures: 1 << 20, Look: 5 * time.Millisecond}),
+	}
 	if edit != nil {
 		edit(&r.cfg)
 	}
@@ -199,7 +203,7 @@ func (r *rig) restart() {
 	r.server.Close()
 	r.stop()
 	r.startEngine()
-	r.cfg.Engine = r.eng
+	r.cfg.Engine = access.NewGuard(r.eng, access.Of(r.store), nil)
 	r.startAPI()
 }
 

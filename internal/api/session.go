@@ -48,23 +48,23 @@ type nothing struct {
 }
 
 func (a *API) sessionOperations() {
-	write(a, operation{id: "create-session", path: "/v1/sessions", summary: "Start a session", status: http.StatusCreated},
+	write(a, operation{id: "create-session", path: "/v1/sessions", policy: writes, summary: "Start a session", status: http.StatusCreated},
 		body[newSession]{example: newSession{Agent: &perdure.Agent{Name: "helper", Instructions: "Be brief."}}}, a.createSession)
-	read(a, operation{id: "list-sessions", path: "/v1/sessions", summary: "List sessions, newest first"}, a.listSessions)
+	read(a, operation{id: "list-sessions", path: "/v1/sessions", policy: reads, summary: "List sessions, newest first"}, a.listSessions)
 	read(a, operation{
-		id: "get-session", path: "/v1/sessions/{id}", summary: "Show a session, or wait until it is at rest",
+		id: "get-session", path: "/v1/sessions/{id}", policy: reads, summary: "Show a session, or wait until it is at rest",
 		errors: []int{http.StatusNotFound},
 	}, a.getSession)
 	replace(a, operation{
-		id: "update-session", method: http.MethodPatch, path: "/v1/sessions/{id}", summary: "Change what a session is called",
+		id: "update-session", method: http.MethodPatch, path: "/v1/sessions/{id}", policy: writes, summary: "Change what a session is called",
 		errors: []int{http.StatusNotFound}, route: route{own: true, tells: true},
 	}, body[retitling]{example: retitling{Title: "Invoices of March"}}, a.updateSession)
 	erase(a, operation{
-		id: "delete-session", path: "/v1/sessions/{id}", summary: "Delete a session for good, with its subagents",
+		id: "delete-session", path: "/v1/sessions/{id}", policy: writes, summary: "Delete a session for good, with its subagents",
 		errors: []int{http.StatusNotFound},
 	}, a.deleteSession)
 	write(a, operation{
-		id: "interrupt-session", path: "/v1/sessions/{id}/interrupt", summary: "Interrupt the turn that runs",
+		id: "interrupt-session", path: "/v1/sessions/{id}/interrupt", policy: writes, summary: "Interrupt the turn that runs",
 		status: http.StatusAccepted, errors: []int{http.StatusNotFound},
 	}, body[interruption]{example: interruption{Reason: "a better idea"}, optional: true}, a.interruptSession)
 }
@@ -84,14 +84,15 @@ func (a *API) createSession(ctx context.Context, _ *struct{}, in newSession) (*c
 // skipped and none is shown twice. Whoever goes on is likely to go on further, so more is read for them than a page.
 func (a *API) listSessions(ctx context.Context, in *struct{ Paged }) (*page[engine.Session], error) {
 	// A kept listing, the place in it, and the last session: how many came up to it, when it began, and its id.
-	place, err := a.cursors.read("sessions", in.Cursor, 5)
+	which := whose(ctx) + "sessions"
+	place, err := a.cursors.read(which, in.Cursor, 5)
 	if err != nil {
 		return nil, err
 	}
 	limit, passed, last := in.limit(), 0, engine.Session{}
 	cut := func(rest stretch[engine.Session]) *page[engine.Session] {
 		return pageOf(rest.items, limit, func(s engine.Session) string {
-			return a.cursors.write("sessions", rest.name, rest.next(limit), strconv.Itoa(passed+limit), strconv.FormatInt(s.CreatedAt.UnixMicro(), 10), string(s.ID))
+			return a.cursors.write(which, rest.name, rest.next(limit), strconv.Itoa(passed+limit), strconv.FormatInt(s.CreatedAt.UnixMicro(), 10), string(s.ID))
 		})
 	}
 	most := limit + 1

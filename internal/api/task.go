@@ -26,15 +26,15 @@ type cancellation struct {
 type receipt struct{ Body perdure.CancelReceipt }
 
 func (a *API) taskOperations() {
-	read(a, operation{id: "list-tasks", path: "/v1/tasks", summary: "List tasks, in the order of their creation"}, a.listTasks)
+	read(a, operation{id: "list-tasks", path: "/v1/tasks", policy: reads, summary: "List tasks, in the order of their creation"}, a.listTasks)
 	read(a, operation{
-		id: "get-task", path: "/v1/tasks/{id}", summary: "Show a task, or wait until it has ended or awaits input", errors: []int{http.StatusNotFound},
+		id: "get-task", path: "/v1/tasks/{id}", policy: reads, summary: "Show a task, or wait until it has ended or awaits input", errors: []int{http.StatusNotFound},
 	}, a.getTask)
 	write(a, operation{
-		id: "cancel-task", path: "/v1/tasks/{id}/cancel", summary: "Ask for a task's end", status: http.StatusAccepted, errors: []int{http.StatusNotFound},
+		id: "cancel-task", path: "/v1/tasks/{id}/cancel", policy: writes, summary: "Ask for a task's end", status: http.StatusAccepted, errors: []int{http.StatusNotFound},
 	}, body[cancellation]{example: cancellation{Reason: "not needed any more"}, optional: true}, a.cancelTask)
 	write(a, operation{
-		id: "resolve-task", path: "/v1/tasks/{id}/resolve", summary: "Say what became of a task whose outcome is unknown", errors: []int{http.StatusNotFound},
+		id: "resolve-task", path: "/v1/tasks/{id}/resolve", policy: approves, summary: "Say what became of a task whose outcome is unknown", errors: []int{http.StatusNotFound},
 	}, exampleResolution(), a.resolveTask)
 }
 
@@ -79,7 +79,7 @@ func (a *API) listTasks(ctx context.Context, in *struct {
 		filter.Before = moment
 	}
 	got, err := walk(a, in.Paged, grown[perdure.Task]{
-		which: fmt.Sprintf("tasks %q %q %q %q %q", in.Session, in.State, in.Kind, in.Tool, in.Older),
+		which: whose(ctx) + fmt.Sprintf("tasks %q %q %q %q %q", in.Session, in.State, in.Kind, in.Tool, in.Older),
 		all:   func() ([]perdure.Task, error) { return a.cfg.Engine.Tasks(ctx, in.Session) },
 		match: filter.Matches,
 		id:    func(t perdure.Task) string { return string(t.ID) },

@@ -37,29 +37,29 @@ type newSecret struct {
 func (a *API) valueOperations() {
 	missing := []int{http.StatusNotFound}
 	read(a, operation{
-		id: "list-values", path: "/v1/sessions/{id}/values", summary: "List what a session keeps by key, without the values", errors: missing,
+		id: "list-values", path: "/v1/sessions/{id}/values", policy: reads, summary: "List what a session keeps by key, without the values", errors: missing,
 	}, a.listValues)
-	read(a, operation{id: "get-value", path: "/v1/sessions/{id}/values/{key}", summary: "Show a value", errors: missing},
+	read(a, operation{id: "get-value", path: "/v1/sessions/{id}/values/{key}", policy: reads, summary: "Show a value", errors: missing},
 		func(ctx context.Context, in *OfValue) (*oneValue, error) {
 			v, err := a.cfg.Engine.Value(ctx, in.ID, in.Key)
 			return &oneValue{Body: v}, err
 		})
 	replace(a, operation{
-		id: "set-value", path: "/v1/sessions/{id}/values/{key}", summary: "Set a value", errors: append(missing, http.StatusTooManyRequests),
+		id: "set-value", path: "/v1/sessions/{id}/values/{key}", policy: writes, summary: "Set a value", errors: append(missing, http.StatusTooManyRequests),
 		route: route{own: true, tells: true},
 	}, body[newValue]{example: newValue{Value: "Lisbon"}}, a.setValue)
 	erase(a, operation{
-		id: "delete-value", path: "/v1/sessions/{id}/values/{key}", summary: "Delete a value", errors: missing, route: route{own: true},
+		id: "delete-value", path: "/v1/sessions/{id}/values/{key}", policy: writes, summary: "Delete a value", errors: missing, route: route{own: true},
 	}, a.deleteValue)
 	read(a, operation{
-		id: "list-secrets", path: "/v1/sessions/{id}/secrets", summary: "List the names of a session's secrets", errors: missing,
+		id: "list-secrets", path: "/v1/sessions/{id}/secrets", policy: reads, summary: "List the names of a session's secrets", errors: missing,
 	}, a.listSecrets)
 	replace(a, operation{
-		id: "set-secret", path: "/v1/sessions/{id}/secrets/{name}", summary: "Set a secret", status: http.StatusNoContent,
+		id: "set-secret", path: "/v1/sessions/{id}/secrets/{name}", policy: writes, summary: "Set a secret", status: http.StatusNoContent,
 		errors: append(missing, http.StatusTooManyRequests),
 	}, body[newSecret]{example: newSecret{Value: "correct horse", Hosts: []string{"smtp.example.org"}}}, a.setSecret)
 	erase(a, operation{
-		id: "delete-secret", path: "/v1/sessions/{id}/secrets/{name}", summary: "Delete a secret", errors: missing,
+		id: "delete-secret", path: "/v1/sessions/{id}/secrets/{name}", policy: writes, summary: "Delete a secret", errors: missing,
 	}, func(ctx context.Context, in *OfSecret) (*nothing, error) {
 		return gone(ctx, a.cfg.Engine.RemoveSecret(ctx, in.ID, in.Name))
 	})
