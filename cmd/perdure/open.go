@@ -40,6 +40,7 @@ type opened struct {
 	wayOut        *egress.Guard
 	home          *local.Home
 	door          *door
+	asks          asks
 }
 
 var _ cli.Engine = (*opened)(nil)
@@ -108,6 +109,9 @@ func newEngine(ctx context.Context, o cli.Opening, st store.Store) (*opened, err
 	if err != nil {
 		return nil, err
 	}
+	if e.asks, err = readMarked(o, tools); err != nil {
+		return nil, err
+	}
 	permit, err := permits(o, tools)
 	if err != nil {
 		return nil, err
@@ -135,6 +139,7 @@ func newEngine(ctx context.Context, o cli.Opening, st store.Store) (*opened, err
 	if e.Engine, err = local.Open(ctx, e.cfg); err != nil {
 		return nil, errors.Join(err, e.home.Close())
 	}
+	e.asks.use(e.Engine)
 	e.door = newDoor(e.Engine, st, o.Dir, o.Log)
 	if e.door.tools = o.MCP; len(o.MCP) > 0 {
 		if _, err := markedTools(ctx, e.Engine, o.MCP); err != nil {
@@ -156,6 +161,9 @@ func (e *opened) Run(ctx context.Context) error {
 	if e.serves { // else somebody speaks with this engine, and no other
 		run = e.door.renewing(run, func(ctx context.Context) (engine.Engine, func(context.Context) error, error) {
 			eng, err := local.Open(ctx, e.cfg)
+			if err == nil {
+				e.asks.use(eng)
+			}
 			return eng, eng.Run, err
 		})
 	}

@@ -99,7 +99,7 @@ func inner() []room {
 func outer() []room {
 	return []room{
 		{"internal/api", ". budget engine internal/cron"},
-		{"internal/mcpserver", ". engine"},
+		{"internal/mcpserver", ". engine tool"},
 		{"internal/cli", ". budget engine internal/cron internal/config internal/redact internal/cli/admin internal/cli/demo internal/cli/form internal/cli/mcp internal/cli/storm"},
 		{"internal/cli/admin", ". internal/backup"},
 		{"internal/cli/mcp", "."},
