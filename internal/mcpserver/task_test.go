@@ -339,6 +339,24 @@ func TestM08TTL(t *testing.T) {
 	}
 }
 
+// TestM08Polling: whoever polls too fast is answered nevertheless, and hears of the end at once.
+func TestM08Polling(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, mcpserver.Config{})
+	id := r.call(withTasks, "hold_note", text, nil)["taskId"].(string)
+	var group sync.WaitGroup
+	for range 40 {
+		group.Go(func() {
+			if got := r.want(withTasks, "tasks/get", object{"taskId": id}); got["status"] != "working" {
+				t.Errorf("got %v", got)
+			}
+		})
+	}
+	group.Wait()
+	r.Release("hold_note")
+	r.until(withTasks, id, "completed")
+}
+
 func TestM10Approval(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, mcpserver.Config{})
