@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -21,7 +22,8 @@ const mcpFile = "mcp.json"
 
 // mcpHome is what that file says.
 type mcpHome struct {
-	Agents map[string]mcpAgent `json:"agents"`
+	Agents  map[string]mcpAgent  `json:"agents"`
+	Servers map[string]mcpServer `json:"mcpServers"`
 }
 
 // mcpAgent is an agent that is marked for MCP clients: they see it as the tool ask_NAME.
@@ -52,16 +54,20 @@ func readMCPHome(dir string) (home mcpHome, err error) {
 // asks are the agents that MCP clients may speak with, as tools that no agent has unless it names them.
 type asks []*mcpserver.Ask
 
-// readMarked is what the data directory of a process that writes says.
-func readMarked(o cli.Opening, tools *tool.Registry) (asks, error) {
+// addMCP puts what the data directory of a process that writes says among the tools.
+func (e *opened) addMCP(ctx context.Context, o cli.Opening, tools *tool.Registry) error {
+	e.servers = &mcpServers{dir: filepath.Join(o.Dir, "mcp"), st: e.store, log: o.Log}
 	if o.Access != cli.Writing {
-		return nil, nil
+		return nil
 	}
 	home, err := readMCPHome(o.Dir)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = newMCPServers(ctx, home, e.servers, tools)
 	}
-	return newAsks(home, tools)
+	if err == nil {
+		e.asks, err = newAsks(home, tools)
+	}
+	return err
 }
 
 // newAsks makes them, in the order of their names.

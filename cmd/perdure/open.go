@@ -41,6 +41,7 @@ type opened struct {
 	home          *local.Home
 	door          *door
 	asks          asks
+	servers       *mcpServers
 }
 
 var _ cli.Engine = (*opened)(nil)
@@ -109,7 +110,7 @@ func newEngine(ctx context.Context, o cli.Opening, st store.Store) (*opened, err
 	if err != nil {
 		return nil, err
 	}
-	if e.asks, err = readMarked(o, tools); err != nil {
+	if err := e.addMCP(ctx, o, tools); err != nil {
 		return nil, err
 	}
 	permit, err := permits(o, tools)
@@ -249,5 +250,5 @@ func (e *opened) UseModel(id perdure.SessionID, name string) { e.models.use(id, 
 // Close implements cli.Engine.
 func (e *opened) Close() error {
 	e.wayOut.Close()
-	return errors.Join(e.door.close(), e.workspaces.close(), e.home.Close(), e.store.Close())
+	return errors.Join(e.servers.Close(), e.door.close(), e.workspaces.close(), e.home.Close(), e.store.Close())
 }

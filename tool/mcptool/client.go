@@ -6,6 +6,7 @@ package mcptool
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -62,6 +63,7 @@ type Client struct {
 	born    time.Time           // guarded by mu; of the keeper's server; zero: nobody keeps it
 	conn    io.Closer           // guarded by mu
 	calls   map[string]tool.Env // guarded by mu; that run, by their ids on the wire
+	mirrors bool                // guarded by mu; some argument goes into a header of HTTP, as the tool's definition says
 	until   time.Time           // guarded by mu; the server wants to be left alone
 }
 
@@ -117,6 +119,9 @@ func (c *Client) connected(ctx context.Context) (*mcp.ClientSession, time.Time, 
 		session, err := c.connect(probe, version)
 		cancel()
 		if err == nil {
+			if c.mirrors {
+				_, _ = list(ctx, session) // what the server wants in a header it asks for itself
+			}
 			c.session = session
 			if spoken := session.InitializeResult(); spoken != nil && spoken.ProtocolVersion != c.cfg.Era {
 				if c.cfg.Era = spoken.ProtocolVersion; c.cfg.Learned != nil {
@@ -210,10 +215,25 @@ func (c *Client) Definitions(ctx context.Context) ([]*mcp.Tool, error) {
 	if err != nil {
 		return nil, err
 	}
-	var all []*mcp.Tool
+	all, err := list(ctx, session)
+	if err != nil {
+		return nil, fmt.Errorf("list the tools of the MCP server: %w", err)
+	}
+	for _, t := range all {
+		if bytes.Contains(mustJSON(t.InputSchema), []byte(`"x-mcp-header"`)) {
+			c.mu.Lock()
+			c.mirrors = true
+			c.mu.Unlock()
+		}
+	}
+	return all, nil
+}
+
+// list lists the tools of a connection, which knows from then on what of their arguments goes into headers.
+func list(ctx context.Context, session *mcp.ClientSession) (all []*mcp.Tool, err error) {
 	for t, err := range session.Tools(ctx, nil) {
 		if err != nil {
-			return nil, fmt.Errorf("list the tools of the MCP server: %w", err)
+			return all, err
 		}
 		all = append(all, t)
 	}
@@ -237,6 +257,13 @@ func (c *Client) leaveAlone(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.until = time.Now().Add(d)
+}
+
+// busy reports whether calls run.
+func (c *Client) busy() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.calls) > 0
 }
 
 // alone is for how long the server wants to be left alone.

@@ -74,13 +74,15 @@ func (t *Remote) connection(ctx context.Context, call tool.Call) (*Client, error
 
 // safeName is a server's name of a tool as ours may be.
 func safeName(name string) string {
-	name = strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' {
-			return r
-		}
-		return '_'
-	}, name)
+	name = strings.Map(safeRune, name)
 	return name[:min(len(name), 64)]
+}
+
+func safeRune(r rune) rune {
+	if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' {
+		return r
+	}
+	return '_'
 }
 
 // Spec implements tool.Tool.
