@@ -93,7 +93,6 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 		},
 		ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) { c.progress(r.Params) },
 	})
-	c.mcp.AddReceivingMiddleware(notHandedOn)
 	if err := knowTasks(c.mcp); err != nil {
 		return nil, err
 	}
@@ -287,17 +286,6 @@ func (c *Client) elicit(ctx context.Context, p *mcp.ElicitParams) (*mcp.ElicitRe
 	}
 	result := &mcp.ElicitResult{Action: "accept"}
 	return result, json.Unmarshal(mustJSON(said["content"]), &result.Content)
-}
-
-// notHandedOn refuses what servers ask of their clients that is not handed on.
-func notHandedOn(next mcp.MethodHandler) mcp.MethodHandler {
-	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-		switch method {
-		case "sampling/createMessage", "roots/list":
-			return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: method + " is not handed on by Perdure, which stands between this server and its client"}
-		}
-		return next(ctx, method, req)
-	}
 }
 
 func orDefault(way http.RoundTripper) http.RoundTripper {
