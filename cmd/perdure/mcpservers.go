@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -20,6 +21,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/cli/mcp"
 	"github.com/perdure/perdure/internal/egress"
 	"github.com/perdure/perdure/internal/sessionport"
 	"github.com/perdure/perdure/store"
@@ -48,10 +50,12 @@ const (
 
 // mcpSaid is what a server said of itself, kept so that not every start asks it again.
 type mcpSaid struct {
-	Of    string      `json:"of"` // a digest of how it is reached
-	At    time.Time   `json:"at"`
-	Era   string      `json:"era"`
-	Tools []*sdk.Tool `json:"tools"`
+	Of     string      `json:"of"` // a digest of how it is reached
+	At     time.Time   `json:"at"`
+	Era    string      `json:"era"`
+	Server string      `json:"server"`
+	Tasks  bool        `json:"tasks"` // it makes tasks of calls
+	Tools  []*sdk.Tool `json:"tools"`
 }
 
 // mcpServers are the servers of a data directory. The zero value has none.
@@ -142,6 +146,7 @@ func (s *mcpServers) probe(ctx context.Context, name string, of mcpServer, era s
 	if err != nil {
 		return said, err
 	}
+	said.Server, said.Tasks = client.About()
 	said.Tools, err = client.Definitions(ctx)
 	return said, errors.Join(err, client.Close(true))
 }
@@ -152,7 +157,10 @@ func (s *mcpServers) open(ctx context.Context, of mcpServer, era, whose string) 
 }
 
 func (s *mcpServers) opening(ctx context.Context, of mcpServer, cfg mcptool.Config, whose string) (client *mcptool.Client, err error) {
-	cfg.Version, cfg.Log, cfg.Handles = version().Version, s.log, handlesIn(s.st)
+	cfg.Version, cfg.Log = version().Version, s.log
+	if s.st != nil {
+		cfg.Handles = handlesIn(s.st)
+	}
 	if of.URL != "" {
 		cfg.URL = of.URL
 		if cfg.HTTP, err = of.way(); err != nil {
@@ -231,3 +239,47 @@ func (s *mcpServers) Close() error {
 }
 
 var _ io.Closer = (*mcpServers)(nil)
+
+// testMCP asks a server what it has.
+func testMCP(ctx context.Context, t mcp.Testing) (said mcp.Tested, err error) {
+	of := mcpServer{URL: t.URL}
+	if len(t.Command) > 0 {
+		of.Command, of.Args = t.Command[0], t.Command[1:]
+	}
+	if t.Name != "" {
+		home, err := readMCPHome(t.Dir)
+		if err != nil {
+			return said, err
+		}
+		var ok bool
+		if of, ok = home.Servers[t.Name]; !ok {
+			return said, fmt.Errorf("%w: %s names no server %q", perdure.NotFound, filepath.Join(t.Dir, mcpFile), t.Name)
+		}
+	}
+	if err := of.check(); err != nil {
+		return said, err
+	}
+	s := &mcpServers{dir: filepath.Join(t.Dir, "mcp"), log: slog.New(slog.DiscardHandler)}
+	var found mcpSaid
+	if t.Name != "" {
+		found, err = s.said(ctx, t.Name, of, true)
+	} else {
+		found, err = s.probe(ctx, "", of, "")
+	}
+	if err != nil {
+		return said, err
+	}
+	said = mcp.Tested{Server: found.Server, Era: found.Era, Tasks: found.Tasks}
+	server, err := mcptool.NewServer(mcptool.ServerConfig{Name: cmp.Or(t.Name, "server"), Definitions: found.Tools, Classes: of.Classes, Only: of.Tools})
+	if err != nil {
+		return said, err
+	}
+	for _, one := range server.Tools() {
+		shown := mcp.TestedTool{Name: one.Spec().Name, Class: one.Spec().Class, Title: cmp.Or(one.Spec().DisplayName, one.Spec().Description)}
+		if t.Name == "" {
+			shown.Name = one.Definition().Name
+		}
+		said.Tools = append(said.Tools, shown)
+	}
+	return said, nil
+}

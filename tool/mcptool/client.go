@@ -93,6 +93,7 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 		},
 		ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) { c.progress(r.Params) },
 	})
+	c.mcp.AddReceivingMiddleware(notHandedOn)
 	if err := knowTasks(c.mcp); err != nil {
 		return nil, err
 	}
@@ -258,6 +259,19 @@ func (c *Client) leaveAlone(d time.Duration) {
 	c.until = time.Now().Add(d)
 }
 
+// About says which server it is, and whether it makes tasks of calls; nothing while there is no connection.
+func (c *Client) About() (server string, tasks bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.session == nil || c.session.InitializeResult() == nil {
+		return "", false
+	}
+	if info := c.session.InitializeResult().ServerInfo; info != nil {
+		server = strings.TrimSpace(info.Name + " " + info.Version)
+	}
+	return server, makesTasks(c.session)
+}
+
 // busy reports whether calls run.
 func (c *Client) busy() bool {
 	c.mu.Lock()
@@ -286,6 +300,17 @@ func (c *Client) elicit(ctx context.Context, p *mcp.ElicitParams) (*mcp.ElicitRe
 	}
 	result := &mcp.ElicitResult{Action: "accept"}
 	return result, json.Unmarshal(mustJSON(said["content"]), &result.Content)
+}
+
+// notHandedOn refuses what servers ask of their clients that is not handed on. The SDK has its own words for a method that is not found.
+func notHandedOn(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		switch method {
+		case "sampling/createMessage", "roots/list":
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: method + " is not handed on: Perdure stands between this server and its client"}
+		}
+		return next(ctx, method, req)
+	}
 }
 
 func orDefault(way http.RoundTripper) http.RoundTripper {
