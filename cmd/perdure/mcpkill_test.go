@@ -234,46 +234,9 @@ func TestMCPProxyPolls(t *testing.T) {
 	t.Cleanup(func() { l.kill(os.Interrupt) })
 	ctx, stop := context.WithCancel(t.Context())
 	var group sync.WaitGroup
-	var mu sync.Mutex
-	handles, polls := map[string]string{}, 0 // names, by handle; guarded by mu
+	given := &given{names: map[string]string{}}
 	for client := range 4 {
-		group.Go(func() {
-			var own []string
-			for n := 0; ctx.Err() == nil; n++ {
-				name := fmt.Sprintf("c%dn%d", client, n)
-				letGo(t, world, name)
-				made, err := l.ask(t.Context(), "tools/call", "work.slowly", fmt.Sprintf(`"name":"work.slowly","arguments":{"name":%q}`, name))
-				if id, ok := made["taskId"].(string); ok {
-					own = append(own, id)
-					mu.Lock()
-					handles[id] = name
-					mu.Unlock()
-				} else if err != nil && !errors.Is(err, errAway) {
-					t.Errorf("%v", err)
-				}
-				for range 3 {
-					if len(own) == 0 {
-						break
-					}
-					id := own[len(own)-1-rand.IntN(min(len(own), 20))]
-					_, err := l.ask(t.Context(), "tasks/get", id, fmt.Sprintf(`"taskId":%q`, id))
-					if errors.Is(err, errAway) {
-						break
-					}
-					if err != nil {
-						t.Errorf("a handle that was given out: %v", err)
-						return
-					}
-					mu.Lock()
-					polls++
-					mu.Unlock()
-				}
-				select {
-				case <-ctx.Done():
-				case <-time.After(time.Duration(5+rand.IntN(30)) * time.Millisecond):
-				}
-			}
-		})
+		group.Go(func() { given.client(ctx, l, world, client) })
 	}
 	for range kills {
 		<-time.After(time.Duration(20+rand.IntN(130)) * time.Millisecond)
@@ -282,7 +245,57 @@ func TestMCPProxyPolls(t *testing.T) {
 	}
 	stop()
 	group.Wait()
-	for id := range handles {
+	given.allEnd(l, world)
+	t.Logf("%d kills, %d handles given out, %d polls: every handle came to its end, every effect once", kills, len(given.names), given.polls)
+}
+
+// given is the handles that were given out.
+type given struct {
+	mu    sync.Mutex
+	names map[string]string // guarded by mu; what was called, by handle
+	polls int               // guarded by mu
+}
+
+// client calls and polls until ctx ends.
+func (g *given) client(ctx context.Context, l *listening, world string, client int) {
+	var own []string
+	for n := 0; ctx.Err() == nil; n++ {
+		name := fmt.Sprintf("c%dn%d", client, n)
+		letGo(l.t, world, name)
+		made, err := l.ask(l.t.Context(), "tools/call", "work.slowly", fmt.Sprintf(`"name":"work.slowly","arguments":{"name":%q}`, name))
+		if id, ok := made["taskId"].(string); ok {
+			own = append(own, id)
+			g.mu.Lock()
+			g.names[id] = name
+			g.mu.Unlock()
+		} else if err != nil && !errors.Is(err, errAway) {
+			l.t.Errorf("%v", err)
+		}
+		for range min(3, len(own)) {
+			id := own[len(own)-1-rand.IntN(min(len(own), 20))]
+			_, err := l.ask(l.t.Context(), "tasks/get", id, fmt.Sprintf(`"taskId":%q`, id))
+			if errors.Is(err, errAway) {
+				break
+			}
+			if err != nil {
+				l.t.Errorf("a handle that was given out: %v", err)
+				return
+			}
+			g.mu.Lock()
+			g.polls++
+			g.mu.Unlock()
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Duration(5+rand.IntN(30)) * time.Millisecond):
+		}
+	}
+}
+
+// allEnd wants the end of every task, and its effect once.
+func (g *given) allEnd(l *listening, world string) {
+	t := l.t
+	for id := range g.names {
 		for limit := time.Now().Add(time.Minute); ; <-time.After(20 * time.Millisecond) {
 			got, err := l.ask(t.Context(), "tasks/get", id, fmt.Sprintf(`"taskId":%q`, id))
 			if err != nil {
@@ -304,10 +317,9 @@ func TestMCPProxyPolls(t *testing.T) {
 	for _, text := range strings.Split(string(noted), "\n") {
 		did[text]++
 	}
-	for id, name := range handles {
+	for id, name := range g.names {
 		if did["did "+name] != 1 {
 			t.Errorf("the effect of %s, task %s, is there %d times", name, id, did["did "+name])
 		}
 	}
-	t.Logf("%d kills, %d handles given out, %d polls: every handle came to its end, every effect once", kills, len(handles), polls)
 }

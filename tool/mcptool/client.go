@@ -43,7 +43,7 @@ type Config struct {
 	// Dial connects to the server's keeper, and starts one where there is none. It is called again when the connection is lost.
 	Dial func(ctx context.Context) (io.ReadWriteCloser, error)
 	URL  string       // of a server over HTTP, instead
-	HTTP *http.Client // the way there; required with URL
+	HTTP *http.Client // the way there, with its transport; required with URL
 
 	Classes map[string]perdure.EffectClass // by the server's name of the tool; a tool without one is at_most_once (TL10)
 	Version string                         // of this client; empty: dev
@@ -69,7 +69,7 @@ type Client struct {
 
 // Open connects to a server.
 func Open(ctx context.Context, cfg Config) (*Client, error) {
-	if (cfg.Dial == nil) == (cfg.URL == "") || cfg.URL != "" && cfg.HTTP == nil {
+	if (cfg.Dial == nil) == (cfg.URL == "") || cfg.URL != "" && (cfg.HTTP == nil || cfg.HTTP.Transport == nil) {
 		return nil, fmt.Errorf("open MCP client: %w configuration: Dial, or URL and HTTP, are required", perdure.Invalid)
 	}
 	if cfg.Log == nil {
@@ -81,7 +81,7 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 	c := &Client{cfg: cfg, calls: map[string]tool.Env{}}
 	if cfg.URL != "" {
 		way := *cfg.HTTP
-		way.Transport = &taskWay{next: orDefault(cfg.HTTP.Transport), wait: c.leaveAlone}
+		way.Transport = &taskWay{next: cfg.HTTP.Transport, wait: c.leaveAlone}
 		c.cfg.HTTP = &way
 	}
 	caps := &mcp.ClientCapabilities{}
@@ -299,7 +299,7 @@ func (c *Client) elicit(ctx context.Context, p *mcp.ElicitParams) (*mcp.ElicitRe
 		return nil, fmt.Errorf("nobody can be asked here: %w", err)
 	}
 	result := &mcp.ElicitResult{Action: "accept"}
-	return result, json.Unmarshal(mustJSON(said["content"]), &result.Content)
+	return result, perdure.DecodeKnownJSON(mustJSON(said["content"]), &result.Content)
 }
 
 // notHandedOn refuses what servers ask of their clients that is not handed on. The SDK has its own words for a method that is not found.
@@ -311,13 +311,6 @@ func notHandedOn(next mcp.MethodHandler) mcp.MethodHandler {
 		}
 		return next(ctx, method, req)
 	}
-}
-
-func orDefault(way http.RoundTripper) http.RoundTripper {
-	if way == nil {
-		return http.DefaultTransport
-	}
-	return way
 }
 
 // progress hands a server's word on a call to its sink.

@@ -205,7 +205,7 @@ func (f *following) step(ctx context.Context, now *remoteTask) (result tool.Resu
 	switch now.Status {
 	case "completed":
 		var r mcp.CallToolResult
-		if err := json.Unmarshal(now.Result, &r); err != nil {
+		if err := perdure.DecodeKnownJSON(now.Result, &r); err != nil {
 			return tool.Failf("The MCP server's result is none: %v", err), true
 		}
 		return f.result(&r), true

@@ -154,7 +154,7 @@ func (t *Remote) ask(ctx context.Context, a asking) tool.Result {
 	switch {
 	case err == nil && result.Meta[metaCreated] != nil:
 		var created remoteTask
-		if err := json.Unmarshal(mustJSON(result.Meta[metaCreated]), &created); err != nil || created.TaskID == "" {
+		if err := perdure.DecodeKnownJSON(mustJSON(result.Meta[metaCreated]), &created); err != nil || created.TaskID == "" {
 			return lost(errors.New("it made a task without a handle"))
 		}
 		return t.follow(ctx, call, a.env, a.env.Report(), created)
