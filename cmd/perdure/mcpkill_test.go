@@ -239,7 +239,8 @@ func TestMCPProxyPolls(t *testing.T) {
 		group.Go(func() { given.client(ctx, l, world, client) })
 	}
 	for range kills {
-		<-time.After(time.Duration(20+rand.IntN(130)) * time.Millisecond)
+		given.await(given.seen() + 4) // it is up, and clients are at work
+		<-time.After(rand.N(60 * time.Millisecond))
 		l.kill(os.Kill)
 		l.start()
 	}
@@ -254,6 +255,20 @@ type given struct {
 	mu    sync.Mutex
 	names map[string]string // guarded by mu; what was called, by handle
 	polls int               // guarded by mu
+}
+
+// seen counts the answers that clients had.
+func (g *given) seen() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.polls + len(g.names)
+}
+
+// await waits until clients had so many answers, but not for long: they may all be held up.
+func (g *given) await(n int) {
+	for limit := time.Now().Add(5 * time.Second); g.seen() < n && time.Now().Before(limit); {
+		<-time.After(5 * time.Millisecond)
+	}
 }
 
 // client calls and polls until ctx ends.
