@@ -100,7 +100,7 @@ func outer() []room {
 	return []room{
 		{"internal/api", ". budget engine internal/access internal/cron"},
 		{"internal/access", ". budget engine store"},
-		{"internal/mcpserver", ". engine internal/access"},
+		{"internal/mcpserver", ". engine tool internal/access"},
 		{"internal/cli", ". budget engine internal/cron internal/config internal/redact internal/cli/admin internal/cli/demo internal/cli/complete internal/cli/form internal/cli/mcp internal/cli/raw internal/cli/settings internal/cli/storm"},
 		{"internal/cli/raw", "."},
 		{"internal/cli/complete", ""},
