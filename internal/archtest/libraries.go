@@ -58,6 +58,7 @@ func libraries() []library {
 		{"go.opentelemetry.io/otel/sdk/metric", "v1.47.0", "cmd/perdure"},
 		{"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp", "v1.47.0", "cmd/perdure"},
 		{"go.opentelemetry.io/otel/exporters/prometheus", "v0.69.0", "cmd/perdure"},
+		{"github.com/prometheus/client_golang", "v1.24.1", "cmd/perdure"},
 		{"go.opentelemetry.io/contrib/bridges/otelslog", "v0.21.0", "cmd/perdure"},
 		{"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp", "v0.72.0", "internal/api"},
 		{"github.com/XSAM/otelsql", "v0.44.0", "cmd/perdure"},
