@@ -150,7 +150,7 @@ func (t *Telemetry) Committed(before, after *perdure.Session, events []perdure.E
 			t.act(after, turn, e.At, f)
 		case perdure.TaskDelivered:
 			for _, id := range f.TaskIDs {
-				if task, ok := before.Tasks[id]; ok && !task.FinishedAt.IsZero() {
+				if task, ok := after.Tasks[id]; ok && !task.FinishedAt.IsZero() {
 					t.figures.wake.Record(context.Background(), seconds(e.At.Sub(task.FinishedAt)))
 				}
 			}
