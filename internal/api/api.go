@@ -14,6 +14,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
+	"github.com/perdure/perdure/internal/telemetry"
 )
 
 // Config is what an API is made of. Engine is required, and Token unless the API is Local.
@@ -29,6 +30,8 @@ type Config struct {
 	Disclosure Disclosure                        // the most that an error says; empty: standard (ER4)
 	Version    string                            // in the document; empty: dev
 	Log        *slog.Logger                      // nil: discarded
+	Telemetry  *telemetry.Server                 // is told of requests; nil: nobody is
+	Metrics    http.Handler                      // answers on /metrics; nil: there are no figures (404)
 
 	Ping          time.Duration // between the comments that keep a stream alive; 0: 15 s
 	WriteTimeout  time.Duration // for each write to a client; 0: 15 s (H9)
@@ -68,7 +71,10 @@ func New(cfg Config) (*API, error) {
 	if !cfg.Disclosure.valid() {
 		return nil, fmt.Errorf("new API: %w configuration: Disclosure %q: generic, standard or detailed", perdure.Invalid, cfg.Disclosure)
 	}
-	cfg = withDefaults(cfg)
+	cfg, err := withDefaults(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("new API: %w", err)
+	}
 	useProblems()
 	a := &API{
 		cfg: cfg, token: sha256.Sum256([]byte(cfg.Token)), mux: http.NewServeMux(), cursors: newCursors(cfg.Token),
@@ -79,7 +85,7 @@ func New(cfg Config) (*API, error) {
 	return a, nil
 }
 
-func withDefaults(cfg Config) Config {
+func withDefaults(cfg Config) (_ Config, err error) {
 	cfg.Ping = orDefault(cfg.Ping, 15*time.Second)
 	cfg.WriteTimeout = orDefault(cfg.WriteTimeout, 15*time.Second)
 	cfg.ReadTimeout = orDefault(cfg.ReadTimeout, 30*time.Second)
@@ -94,7 +100,10 @@ func withDefaults(cfg Config) Config {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return cfg
+	if cfg.Telemetry == nil {
+		cfg.Telemetry, err = telemetry.NewServer(nil, nil)
+	}
+	return cfg, err
 }
 
 func orDefault[T comparable](v, fallback T) T {

@@ -124,7 +124,7 @@ func (a *API) eventPage(ctx context.Context, in *eventQuery, filter typeFilter) 
 // abort cuts an answer that has begun and cannot be finished, so that nobody takes it for whole.
 func (a *API) abort(ctx context.Context, err error) {
 	if ctx.Err() == nil {
-		a.cfg.Log.Warn("an answer was cut", "request_id", requestOf(ctx).id, "error", err)
+		a.cfg.Log.WarnContext(ctx, "an answer was cut", "request_id", requestOf(ctx).id, "error", err)
 	}
 	panic(http.ErrAbortHandler)
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
 )
 
 // Check is one thing that readiness depends on.
@@ -46,6 +47,21 @@ func (a *API) healthOperations() {
 		id: "openapi", path: "/openapi.json", summary: "This document", open: true,
 		forms: map[string]*huma.MediaType{formJSON: {Schema: &huma.Schema{Type: huma.TypeObject}}},
 	}, a.openAPI)
+	read(a, operation{
+		id: "metrics", path: "/metrics", summary: "The figures, as Prometheus reads them", errors: []int{http.StatusNotFound},
+		forms: map[string]*huma.MediaType{"text/plain": {Schema: &huma.Schema{Type: huma.TypeString}}},
+	}, a.metrics)
+}
+
+// metrics hands a request for the figures on, with its context and what its header says of the form.
+func (a *API) metrics(context.Context, *struct{}) (*streamed, error) {
+	if a.cfg.Metrics == nil {
+		return nil, &Problem{Status: http.StatusNotFound, Detail: "this server keeps no figures: OTEL_SDK_DISABLED is set, or it is no perdure serve"}
+	}
+	return &streamed{Body: func(c huma.Context) {
+		r, w := humago.Unwrap(c)
+		a.cfg.Metrics.ServeHTTP(w, r)
+	}}, nil
 }
 
 func (a *API) readiness(ctx context.Context, _ *struct{}) (*readiness, error) {

@@ -21,6 +21,7 @@ import (
 type request struct {
 	id         string // in every answer and log line
 	path       string
+	route      string // pattern of the path; empty: there is nothing at it
 	actor      string // who acts: api over TCP; user or operator over the socket
 	disclosure Disclosure
 	body       []byte // whole; nil: none came
@@ -47,11 +48,13 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
 	req := &request{id: requestID(r), path: r.URL.Path, disclosure: a.cfg.Disclosure, at: began}
 	rand.Read(req.seed[:]) // never fails
-	r = r.WithContext(context.WithValue(r.Context(), requestKey{}, req))
+	ctx, told := a.cfg.Telemetry.Begin(r, req.id)
+	r = r.WithContext(context.WithValue(ctx, requestKey{}, req))
 	out := newAnswer(w, a.cfg.WriteTimeout)
 	out.Header().Set("X-Request-Id", req.id)
 	out.Header().Set("X-Content-Type-Options", "nosniff")
 	out.Header().Set("Cache-Control", "no-store")
+	defer func() { told.End(r, req.route, out.status) }()
 	defer func() { a.account(out, r, began, recover()) }()
 	if err := a.answer(out, r, req); err != nil {
 		a.refuse(out, r, err)
@@ -70,6 +73,7 @@ func (a *API) answer(out *answer, r *http.Request, req *request) error {
 	if pattern == "" || path.Clean(r.URL.Path) != r.URL.Path {
 		return a.unrouted(out, r, route, pattern)
 	}
+	_, req.route, _ = strings.Cut(pattern, " ")
 	if r.Method != http.MethodPost && r.Method != http.MethodPut && r.Method != http.MethodDelete {
 		a.mux.ServeHTTP(out, r)
 		return nil
@@ -114,7 +118,7 @@ func (a *API) unrouted(out *answer, r *http.Request, route http.Handler, pattern
 // account writes the one log line of a request, and answers for a panic.
 func (a *API) account(out *answer, r *http.Request, began time.Time, panicked any) {
 	if err, ok := panicked.(error); panicked != nil && (!ok || !errors.Is(err, http.ErrAbortHandler)) {
-		a.cfg.Log.Error("a request panicked", "request_id", requestOf(r.Context()).id, "panic", panicked, "stack", string(debug.Stack()))
+		a.cfg.Log.ErrorContext(r.Context(), "a request panicked", "request_id", requestOf(r.Context()).id, "panic", panicked, "stack", string(debug.Stack()))
 		if out.status == 0 {
 			a.refuse(out, r, &Problem{Status: http.StatusInternalServerError})
 			panicked = nil

@@ -108,6 +108,7 @@ func (a *API) eventStream(ctx context.Context, in *eventQuery, filter typeFilter
 			c.SetHeader("Content-Type", formEvents)
 			return
 		}
+		defer a.cfg.Telemetry.Stream()()
 		f := follower{a: a, s: openStream(c, formEvents), filter: filter, disclosure: requestOf(ctx).disclosure}
 		err := f.s.say("retry: 1000")
 		if err == nil && !given {
@@ -124,7 +125,7 @@ func (a *API) eventStream(ctx context.Context, in *eventQuery, filter typeFilter
 // streamEnded notes why a stream ended, when a person may want to know. A client that was cut has ended ctx too.
 func (a *API) streamEnded(ctx context.Context, err error) {
 	if err != nil && (ctx.Err() == nil || errors.Is(err, os.ErrDeadlineExceeded)) {
-		a.cfg.Log.Info("a stream was cut", "request_id", requestOf(ctx).id, "error", err)
+		a.cfg.Log.InfoContext(ctx, "a stream was cut", "request_id", requestOf(ctx).id, "error", err)
 	}
 }
 

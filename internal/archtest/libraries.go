@@ -54,6 +54,8 @@ func libraries() []library {
 
 		// telemetry: the API inside, exporters in main
 		{"go.opentelemetry.io/otel", "v1.47.0", "engine/* internal/* cmd/perdure"},
+		{"go.opentelemetry.io/otel/metric", "v1.47.0", "engine/* internal/* cmd/perdure"},
+		{"go.opentelemetry.io/otel/trace", "v1.47.0", "engine/* internal/* cmd/perdure"},
 		{"go.opentelemetry.io/otel/sdk", "v1.47.0", "cmd/perdure tests"},
 		{"go.opentelemetry.io/otel/sdk/metric", "v1.47.0", "cmd/perdure tests"},
 		{"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp", "v1.47.0", "cmd/perdure"},

@@ -40,7 +40,7 @@ func inner() []room {
 		// engines
 		{"engine/local", wheel},
 		{"engine/temporal", wheel},
-		{"engine/remote", ". budget engine internal/telemetry" + leaves},
+		{"engine/remote", ". budget engine" + leaves},
 		{"engine/enginetest", ". budget engine"},
 
 		// stores

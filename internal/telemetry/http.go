@@ -105,11 +105,6 @@ func (s *Server) Replayed() {
 	s.replays.Add(context.Background(), 1, metric.WithAttributes(attribute.String("kind", "request")))
 }
 
-// Inject writes the traceparent of a context into the header of a request that goes out. Without a span it writes nothing.
-func Inject(ctx context.Context, header http.Header) {
-	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(header))
-}
-
 type requestIDKey struct{}
 
 // logs adds to each line whose work it belongs to.
