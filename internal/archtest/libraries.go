@@ -69,6 +69,7 @@ func libraries() []library {
 		{"github.com/anishathalye/porcupine", "v1.3.1", tests},
 		{"github.com/chromedp/chromedp", "v0.22.1", tests},
 		{"github.com/google/go-cmp", "v0.7.0", tests},
+		{"github.com/prometheus/common", "v0.72.0", tests},
 		{"github.com/rogpeppe/go-internal", "v1.16.0", tests},
 		{"go.uber.org/goleak", "v1.3.0", tests},
 		{"pgregory.net/rapid", "v1.3.0", tests},
