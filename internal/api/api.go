@@ -31,7 +31,7 @@ type Config struct {
 	Version    string                            // in the document; empty: dev
 	Log        *slog.Logger                      // nil: discarded
 	Telemetry  *telemetry.Server                 // is told of requests; nil: nobody is
-	Metrics    http.Handler                      // answers on /metrics; nil: there are no figures (404)
+	Metrics    http.Handler                      // answers on /metrics; nil: there are no figures
 
 	Ping          time.Duration // between the comments that keep a stream alive; 0: 15 s
 	WriteTimeout  time.Duration // for each write to a client; 0: 15 s (H9)

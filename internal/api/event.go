@@ -28,6 +28,9 @@ type event struct {
 	Call    perdure.CallID    `json:"call_id,omitempty"`
 	Task    perdure.TaskID    `json:"task_id,omitempty"`
 	Attempt int               `json:"attempt,omitempty"`
+	TraceID string            `json:"trace_id,omitempty" doc:"Of the caller's traceparent, with span_id and trace_flags; absent where none was sent."`
+	SpanID  string            `json:"span_id,omitempty"`
+	Flags   string            `json:"trace_flags,omitempty"`
 	Data    json.RawMessage   `json:"data" doc:"What the type says."`
 }
 

@@ -48,17 +48,20 @@ func (a *API) healthOperations() {
 		forms: map[string]*huma.MediaType{formJSON: {Schema: &huma.Schema{Type: huma.TypeObject}}},
 	}, a.openAPI)
 	read(a, operation{
-		id: "metrics", path: "/metrics", summary: "The figures, as Prometheus reads them", errors: []int{http.StatusNotFound},
+		id: "metrics", path: "/metrics", summary: "The figures, as Prometheus reads them",
 		forms: map[string]*huma.MediaType{"text/plain": {Schema: &huma.Schema{Type: huma.TypeString}}},
 	}, a.metrics)
 }
 
-// metrics hands a request for the figures on, with its context and what its header says of the form.
+// metrics hands a request for the figures on, with its context and what its header says of the form. A server that keeps none
+// answers with none, so that who scrapes it sees that it is up.
 func (a *API) metrics(context.Context, *struct{}) (*streamed, error) {
-	if a.cfg.Metrics == nil {
-		return nil, &Problem{Status: http.StatusNotFound, Detail: "this server keeps no figures: OTEL_SDK_DISABLED is set, or it is no perdure serve"}
-	}
 	return &streamed{Body: func(c huma.Context) {
+		if a.cfg.Metrics == nil {
+			c.SetHeader("Content-Type", "text/plain; charset=utf-8")
+			_, _ = c.BodyWriter().Write([]byte("# this process keeps no figures\n")) // a client that is gone needs no answer
+			return
+		}
 		r, w := humago.Unwrap(c)
 		a.cfg.Metrics.ServeHTTP(w, r)
 	}}, nil
