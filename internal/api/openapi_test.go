@@ -146,7 +146,7 @@ func TestH1Whole(t *testing.T) {
 			}
 		}
 	})
-	if len(ids) != 58 {
+	if len(ids) != 59 {
 		t.Errorf("%d operations", len(ids))
 	}
 }
@@ -227,6 +227,12 @@ func TestH1Examples(t *testing.T) {
 			return
 		}
 		ran++
+		if _, plain := op.Responses[fmt.Sprint(got.status)].Content["text/plain"]; plain { // the figures
+			if form := got.header.Get("Content-Type"); !strings.HasPrefix(form, "text/plain") {
+				t.Errorf("%s answers with %s", op.ID, form)
+			}
+			return
+		}
 		media, ok := op.Responses[fmt.Sprint(got.status)].Content["application/json"]
 		if !ok {
 			t.Errorf("%s answers %d, of which the document knows nothing", op.ID, got.status)
@@ -247,7 +253,7 @@ func TestH1Examples(t *testing.T) {
 			t.Errorf("%s: %v", op.ID, err)
 		}
 	})
-	if ran != 57 {
+	if ran != 58 {
 		t.Errorf("%d examples ran", ran)
 	}
 }
