@@ -32,6 +32,8 @@ type (
 	ModelID       string // model_…, v7: a model of a provider
 	ProviderID    string // provider_…, v7
 	BudgetID      string // bdgt_…, v7: a cap on what may be spent
+	TokenID       string // token_…, v7: what lets somebody in; not the secret
+	BulkID        string // bulk_…, v7: one thing done to many
 )
 
 // CallID names one tool invocation within its session. It comes from the model and is kept as it is (N7).
@@ -94,6 +96,12 @@ func (ProviderID) Prefix() string { return "provider" }
 
 // Prefix returns "bdgt".
 func (BudgetID) Prefix() string { return "bdgt" }
+
+// Prefix returns "token".
+func (TokenID) Prefix() string { return "token" }
+
+// Prefix returns "bulk".
+func (BulkID) Prefix() string { return "bulk" }
 
 // Prefix returns "task".
 func (TaskID) Prefix() string { return "task" }

@@ -48,7 +48,7 @@ func (a *API) healthOperations() {
 		forms: map[string]*huma.MediaType{formJSON: {Schema: &huma.Schema{Type: huma.TypeObject}}},
 	}, a.openAPI)
 	read(a, operation{
-		id: "metrics", path: "/metrics", summary: "The figures, as Prometheus reads them",
+		id: "metrics", path: "/metrics", policy: reads, summary: "The figures, as Prometheus reads them",
 		forms: map[string]*huma.MediaType{"text/plain": {Schema: &huma.Schema{Type: huma.TypeString}}},
 	}, a.metrics)
 }

@@ -99,8 +99,9 @@ func inner() []room {
 // outer is the ways in, and what is for tests.
 func outer() []room {
 	return []room{
-		{"internal/api", ". budget engine internal/cron internal/telemetry"},
-		{"internal/mcpserver", ". engine"},
+		{"internal/api", ". budget engine internal/access internal/cron internal/telemetry"},
+		{"internal/access", ". budget engine store"},
+		{"internal/mcpserver", ". engine internal/access"},
 		{"internal/cli", ". budget engine internal/cron internal/config internal/redact internal/cli/admin internal/cli/demo internal/cli/form internal/cli/mcp internal/cli/storm"},
 		{"internal/cli/admin", ". internal/backup"},
 		{"internal/cli/mcp", "."},

@@ -37,6 +37,7 @@ type everything struct {
 	Payment    store.Payment
 	Spent      int64
 	Outbound   int
+	Tokens     []store.AccessToken
 	Schedules  []perdure.Schedule
 	Due        []perdure.Schedule
 	Fires      []perdure.Fire
@@ -68,6 +69,7 @@ type things struct {
 	kept, freshKept       shelf // of the directory
 	paying, freshPayment  store.Payment
 	picture, freshPicture store.Image
+	token, freshToken     store.AccessToken
 	request, freshRequest store.Request
 	requests              []store.Request // these, one that is to be pruned and one that has an answer
 }
@@ -112,6 +114,7 @@ func (s *subject) prepare() things {
 	w.jotted, w.fresher = s.jot(w.session, mint[perdure.MessageID](s), "old").Message, mint[perdure.MessageID](s)
 	w.requests = []store.Request{pruned, s.end(s.begun(), answer("old")), w.request, w.freshRequest}
 	w.kept, w.freshKept = s.shelve(s.newShelf()), s.newShelf()
+	w.token, w.freshToken = s.admit(s.newToken("org")), s.newToken("org")
 	w.paying, w.freshPayment = s.pay(s.newPayment(w.session), hour), s.newPayment(w.session)
 	return w
 }
@@ -234,12 +237,14 @@ func (w things) touchValues(tx store.Tx) error {
 	return errors.Join(put, gone, pictured, again, sealed, removed)
 }
 
-// touchMoney writes with the methods of payments and of the rate limit.
+// touchMoney writes with the methods of payments, of the rate limit and of tokens.
 func (w things) touchMoney(tx store.Tx) error {
 	_, added := tx.AddPayment(w.freshPayment, hour)
 	_, settled := tx.SettlePayment(endOf(w.paying, store.PaymentPaid))
 	_, counted := tx.CountOutbound(w.paying.Org, 1000)
-	return errors.Join(added, settled, counted)
+	revoked := w.token
+	revoked.RevokedAt = moment(9)
+	return errors.Join(added, settled, counted, tx.PutAccessToken(revoked), tx.PutAccessToken(w.freshToken))
 }
 
 // touchDirectory writes with the methods of the directory.
@@ -337,7 +342,7 @@ func (w things) look(r store.Reader) (found everything, err error) {
 	return found, nil
 }
 
-// lookBeside reads registry, leases, payments and rates.
+// lookBeside reads registry, leases, payments, tokens and rates.
 func (w things) lookBeside(r store.Reader, found *everything) (err error) {
 	if found.Resources, err = r.Resources(store.ResourceFilter{}); err != nil {
 		return err
@@ -352,6 +357,9 @@ func (w things) lookBeside(r store.Reader, found *everything) (err error) {
 		return err
 	}
 	if found.Spent, err = r.PaymentSum(store.PaymentScope{Org: w.paying.Org, Currency: w.paying.Currency}); err != nil {
+		return err
+	}
+	if found.Tokens, err = r.AccessTokens("org"); err != nil {
 		return err
 	}
 	found.Outbound, err = r.OutboundCalls(w.paying.Org)
