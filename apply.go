@@ -39,7 +39,7 @@ func (s *Session) apply(e Event) error {
 	case SessionStopped:
 		s.stop(f)
 	case MessageReceived:
-		s.receive(f)
+		s.receive(f, e.Trace)
 	case DeliveryHeld:
 		s.Held = true
 	case TaskCreated:
@@ -188,13 +188,19 @@ func (s *Session) bill(u Usage, turn TurnID) {
 	}
 }
 
-func (s *Session) receive(f MessageReceived) {
+func (s *Session) receive(f MessageReceived, trace string) {
 	if _, twice := s.Keys.Get(f.Key); twice && f.Key != "" {
 		return // one message, however often it was sent (DL12)
 	}
 	m := f.Message
 	m.Mode = f.Mode
 	s.Queue = append(s.Queue, m)
+	if trace != "" {
+		if s.Traces == nil {
+			s.Traces = map[MessageID]string{}
+		}
+		s.Traces[m.ID] = trace
+	}
 	if f.Key != "" {
 		s.Keys.put(f.Key, m.ID)
 	}
@@ -210,7 +216,7 @@ func (s *Session) startTurn(f TurnStarted, e Event) error {
 	if s.Turn != nil {
 		return fmt.Errorf("%w: turn %s still runs", Conflict, s.Turn.ID)
 	}
-	s.Turn = &Turn{ID: f.TurnID, Cause: f.Cause, Input: f.MessageID, Model: f.Model, Phase: PhaseReady, StartedAt: e.At}
+	s.Turn = &Turn{ID: f.TurnID, Cause: f.Cause, Input: f.MessageID, Model: f.Model, Phase: PhaseReady, StartedAt: e.At, Trace: s.Traces[f.MessageID]}
 	s.Cut = false
 	if f.Cause == CauseDelivery {
 		s.Continuations++
@@ -241,6 +247,7 @@ func (s *Session) take(from *[]Message, id MessageID) {
 		return
 	}
 	s.Transcript = append(s.Transcript, (*from)[i])
+	delete(s.Traces, id)
 	*from = slices.Delete(*from, i, i+1)
 }
 

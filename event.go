@@ -31,6 +31,7 @@ type Event struct {
 	Call    CallID
 	Task    TaskID
 	Attempt int
+	Trace   string // the W3C traceparent of whoever caused it; empty: nobody said. It takes no part in what is decided
 	Fact    Fact
 }
 
@@ -55,6 +56,9 @@ type wireEvent struct {
 	Call    CallID          `json:"call_id,omitempty"`
 	Task    TaskID          `json:"task_id,omitempty"`
 	Attempt int             `json:"attempt,omitempty"`
+	TraceID string          `json:"trace_id,omitempty"`
+	SpanID  string          `json:"span_id,omitempty"`
+	Flags   string          `json:"trace_flags,omitempty"`
 	Data    json.RawMessage `json:"data"`
 }
 
@@ -73,10 +77,27 @@ func EncodeEvent(e Event) ([]byte, error) {
 		}
 		data = body
 	}
+	trace, span, flags := splitTrace(e.Trace)
 	return marshalPlain(wireEvent{
 		V: EventVersion, ID: e.ID, Seq: e.Seq, Type: e.Type(), At: e.At.UTC().Truncate(time.Microsecond), Session: e.Session, Actor: e.Actor,
-		Turn: e.Turn, Call: e.Call, Task: e.Task, Attempt: e.Attempt, Data: data,
+		Turn: e.Turn, Call: e.Call, Task: e.Task, Attempt: e.Attempt, TraceID: trace, SpanID: span, Flags: flags, Data: data,
 	})
+}
+
+// splitTrace takes a traceparent apart: the ids of its trace and its span, and its flags. What is none has no parts.
+func splitTrace(parent string) (trace, span, flags string) {
+	if len(parent) != 55 || parent[:3] != "00-" || parent[35] != '-' || parent[52] != '-' {
+		return "", "", ""
+	}
+	return parent[3:35], parent[36:52], parent[53:]
+}
+
+// joinTrace is the traceparent of its parts; without them, none.
+func joinTrace(trace, span, flags string) string {
+	if trace == "" || span == "" || flags == "" {
+		return ""
+	}
+	return "00-" + trace + "-" + span + "-" + flags
 }
 
 // marshalPlain is json.Marshal without the escapes that only HTML minds, so that a result has the same bytes
@@ -107,7 +128,7 @@ func DecodeEvent(text []byte) (Event, error) {
 	}
 	return Event{
 		ID: w.ID, Seq: w.Seq, At: w.At, Session: w.Session, Actor: w.Actor,
-		Turn: w.Turn, Call: w.Call, Task: w.Task, Attempt: w.Attempt, Fact: fact,
+		Turn: w.Turn, Call: w.Call, Task: w.Task, Attempt: w.Attempt, Trace: joinTrace(w.TraceID, w.SpanID, w.Flags), Fact: fact,
 	}, nil
 }
 

@@ -25,6 +25,7 @@ type Session struct {
 	Status        SessionStatus               `json:"status"`
 	Transcript    []Message                   `json:"transcript,omitempty"`    // what the model is shown, in order
 	Queue         []Message                   `json:"queue,omitempty"`         // received and not yet in the transcript
+	Traces        map[MessageID]string        `json:"traces,omitempty"`        // the traceparents of queued messages that came with one
 	Notices       []Message                   `json:"notices,omitempty"`       // notifications that no task carries, waiting
 	Turn          *Turn                       `json:"turn,omitempty"`          // nil at rest
 	LastTurn      *TurnEnd                    `json:"last_turn,omitempty"`     // of a subagent: how the last one ended
@@ -85,6 +86,7 @@ func (s *Session) Successor() *Session {
 	c := *s
 	c.Queue = slices.Clone(s.Queue)
 	c.Notices = slices.Clone(s.Notices)
+	c.Traces = maps.Clone(s.Traces)
 	c.Ready = slices.Clone(s.Ready)
 	c.Tasks = maps.Clone(s.Tasks)
 	c.Approvals = maps.Clone(s.Approvals)

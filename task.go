@@ -260,6 +260,8 @@ type Task struct {
 	CancelBy          string    `json:"cancel_by,omitempty"`
 	CancelWhy         string    `json:"cancel_why,omitempty"`
 
+	Trace string `json:"traceparent,omitempty"` // of the turn that asked for it, where that is part of a caller's trace
+
 	Delivery  Delivery  `json:"delivery"`
 	Wake      Wake      `json:"wake"`
 	Delivered Delivered `json:"delivered"`

@@ -43,6 +43,7 @@ type Turn struct {
 	CutOff    int                 `json:"cut_off,omitempty"`   // answers in a row that broke off with text (TN20)
 	Shrunk    bool                `json:"shrunk,omitempty"`    // the context was compacted since it was too large (TN23)
 	Model     string              `json:"model,omitempty"`     // asked for; empty: the engine's default (N10)
+	Trace     string              `json:"trace,omitempty"`     // the traceparent of the message that began it; empty: it came without one
 	StartedAt time.Time           `json:"started_at"`
 	ActAt     time.Time           `json:"act_at,omitzero"`
 	Loop      Loop                `json:"loop,omitzero"` // what shows that the turn does not get on (TN24)

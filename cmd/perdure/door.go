@@ -36,6 +36,7 @@ type door struct {
 	log    *slog.Logger
 	socket string   // path; empty: there is none
 	tools  []string // that MCP clients see
+	told   observed // who is told of requests
 	open   []*opening
 	lost   atomic.Bool // its worker is, and no other one is there yet
 }
@@ -88,6 +89,7 @@ func (o *opening) drain() {
 // add serves the API of the engine on a listener, as soon as that runs. cfg says who may ask.
 func (d *door) add(listener net.Listener, cfg api.Config) {
 	cfg.Keys, cfg.Log, cfg.Version, cfg.Ready = d.keys, d.log, version().Version, d.checks
+	cfg.Telemetry, cfg.Metrics = d.told.server, d.told.page
 	o := &opening{listener: listener, cfg: cfg, store: d.keys.store, tools: d.tools, guests: &guests{gone: make(chan struct{})}}
 	o.serves(d.engine)
 	answer := func(w http.ResponseWriter, r *http.Request) {

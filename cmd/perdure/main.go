@@ -27,6 +27,7 @@ import (
 	"github.com/perdure/perdure/internal/cli/mcp"
 	"github.com/perdure/perdure/internal/cli/storm"
 	"github.com/perdure/perdure/internal/redact"
+	"github.com/perdure/perdure/internal/telemetry"
 	"github.com/perdure/perdure/tool/shell"
 )
 
@@ -107,7 +108,7 @@ func newLog(w io.Writer, style cli.LogStyle, terminal bool, secrets *redact.Set)
 	if err != nil { // the bounds are the defaults
 		panic(err)
 	}
-	return slog.New(redact.Logs(to, shown))
+	return slog.New(telemetry.Logs(redact.Logs(to, shown)))
 }
 
 // isTerminal reports whether a person is at the other end: a character device that is not the null device.

@@ -75,7 +75,7 @@ func openHere(ctx context.Context, o cli.Opening) (*opened, error) {
 	if err != nil {
 		return nil, err
 	}
-	eng, err := newEngine(ctx, o, st)
+	eng, err := newEngine(ctx, o, st, observed{})
 	if err != nil {
 		return nil, errors.Join(err, st.Close())
 	}
@@ -95,7 +95,7 @@ func openStore(ctx context.Context, o cli.Opening) (store.Store, error) {
 	return sqlite.Open(ctx, sqlite.Config{Dir: o.Dir, ReadOnly: o.Access == cli.Reading, Program: "perdure", Reserve: reserved})
 }
 
-func newEngine(ctx context.Context, o cli.Opening, st store.Store) (*opened, error) {
+func newEngine(ctx context.Context, o cli.Opening, st store.Store, told observed) (*opened, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -136,12 +136,14 @@ func newEngine(ctx context.Context, o cli.Opening, st store.Store) (*opened, err
 		Store: st, Shared: o.Database != "", Model: e.models, Tools: tools, Files: e.workspaces.files, Egress: out, Permit: permit, Retention: retention,
 		Forget:  forgetting(o.Dir, e.home.Beside.SQL, e.workspaces),
 		Secrets: e.home.Secrets, Beside: e.home.Beside, Money: local.Money{Prices: &prices}, Drain: drain, Log: o.Log,
+		Telemetry: told.engine,
 	}
 	if e.Engine, err = local.Open(ctx, e.cfg); err != nil {
 		return nil, errors.Join(err, e.home.Close())
 	}
 	e.asks.use(e.Engine)
 	e.door = newDoor(e.Engine, st, o.Dir, o.Log)
+	e.door.told = told
 	if e.door.tools = o.MCP; len(o.MCP) > 0 {
 		if _, err := markedTools(ctx, e.Engine, o.MCP); err != nil {
 			return nil, errors.Join(err, e.home.Close())

@@ -44,9 +44,14 @@ func serve(ctx context.Context, s cli.Serving) (err error) {
 		return errors.Join(err, st.Close())
 	}
 	closing := func() error { return ignoreClosed(listener.Close()) } // until the engine's door has it
+	told, err := observe(ctx, s)
+	if err != nil {
+		return errors.Join(err, st.Close(), closing())
+	}
+	defer func() { err = errors.Join(err, told.close()) }()
 	eng, err := newEngine(ctx, cli.Opening{
 		Access: cli.Writing, Dir: s.Dir, Database: s.Database, AllowShell: s.AllowShell, Sandbox: s.Sandbox, Ask: s.Ask, Deny: s.Deny, MCP: s.MCP, AskUntrusted: s.AskUntrusted, Retention: s.Retention, AskModels: true, Serve: true, Log: s.Log, Known: s.Known,
-	}, st)
+	}, st, told)
 	if err != nil {
 		return errors.Join(err, st.Close(), closing())
 	}

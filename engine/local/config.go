@@ -92,6 +92,8 @@ type Config struct {
 	Beat  time.Duration // of the worker; 0: 2 s
 	Log   *slog.Logger  // nil: discarded
 
+	Telemetry Telemetry // who is told what happens, by OpenTelemetry; the zero value is nobody
+
 	Shared     bool          // other workers use the store too: leases decide who is dead, not a lock (LG20)
 	OrphanScan time.Duration // how often a shared store is searched for what dead workers left (RC12); 0: 5 s
 }

@@ -128,6 +128,7 @@ func (d *driver) run(ctx context.Context) error {
 		return err
 	}
 	d.drive = drive
+	d.e.resumed(d.id)
 	defer d.quiet()
 	d.idle = d.e.watchIdle(d.id)
 	defer d.idle.end()

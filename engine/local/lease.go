@@ -322,7 +322,7 @@ func (e *Engine) orphans(ctx context.Context, all bool) (ids []perdure.SessionID
 				ids = append(ids, s.ID)
 			}
 		}
-		return err
+		return errors.Join(err, e.noteLeft(r, sessions))
 	})
 	if err == nil && len(dead) > 0 {
 		err = e.cfg.Store.InTx(ctx, func(tx store.Tx) error {

@@ -22,6 +22,7 @@ import (
 	"github.com/perdure/perdure/internal/payment"
 	"github.com/perdure/perdure/internal/ratelimit"
 	"github.com/perdure/perdure/internal/sessionport"
+	"github.com/perdure/perdure/internal/telemetry"
 	"github.com/perdure/perdure/store"
 )
 
@@ -41,12 +42,14 @@ type Engine struct {
 	effects  *effect.Effects
 	lanes    *dispatch.Runner
 	meter    *meter.Meter
-	lease    lease              // where the store is shared
-	watched  sync.Map           // perdure.SessionID to *watchdog: the sessions that are driven
-	payments *payment.Authority // nil: nothing is paid
-	limiter  *ratelimit.Limiter // nil: the host's own, or none
-	freed    chan struct{}      // capacity 1: places may be free
-	emptied  chan struct{}      // closed when the lanes are empty for good
+	tells    *telemetry.Telemetry // nil: nobody is told
+	left     sync.Map             // perdure.SessionID to time.Time: the sessions that dead workers had in work, and when those were seen last
+	lease    lease                // where the store is shared
+	watched  sync.Map             // perdure.SessionID to *watchdog: the sessions that are driven
+	payments *payment.Authority   // nil: nothing is paid
+	limiter  *ratelimit.Limiter   // nil: the host's own, or none
+	freed    chan struct{}        // capacity 1: places may be free
+	emptied  chan struct{}        // closed when the lanes are empty for good
 
 	pruneNext time.Time   // only touched in Run: when old tasks are looked for again
 	pruning   atomic.Bool // a pass of retention is under way
@@ -86,8 +89,12 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	if cfg.Lease < 3*cfg.Beat { // ER7
 		return nil, fmt.Errorf("open engine: %w configuration: Lease %s is under three times Beat %s", perdure.Invalid, cfg.Lease, cfg.Beat)
 	}
+	tells, err := tellsOf(&cfg)
+	if err != nil {
+		return nil, fmt.Errorf("open engine: %w", err)
+	}
 	e := &Engine{
-		cfg: cfg, limiter: outboundOf(cfg), freed: make(chan struct{}, 1), emptied: make(chan struct{}),
+		cfg: cfg, tells: tells, limiter: outboundOf(cfg), freed: make(chan struct{}, 1), emptied: make(chan struct{}),
 		drivers: map[perdure.SessionID]*driver{}, woken: map[perdure.SessionID]struct{}{}, lease: lease{more: make(chan struct{}, 1)},
 		time: timekeeper{planned: make(chan struct{}, 1), late: map[perdure.ScheduleID]perdure.Fire{}},
 	}
@@ -109,7 +116,7 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 		Agents: cfg.Agents, SubagentDepth: cfg.SubagentDepth, SubagentsLive: cfg.SubagentsLive, SubagentsTotal: cfg.SubagentsTotal,
 		ApprovalExpiry: cfg.ApprovalExpiry, ScheduleFailures: cfg.Schedules.MaxFailures, Route: cfg.Route, Permit: cfg.Permit, Hooks: cfg.Hooks, HookTime: cfg.Grace,
 		CheckpointBytes: cfg.CheckpointBytes, CheckpointTime: cfg.CheckpointTime, Guards: cfg.Guards,
-		Log: cfg.Log, Wake: e.wake, Freed: e.placeFreed, Sign: e.sign, Works: e.works, Ends: e.ends, Shared: cfg.Shared, Holds: e.holds, Schedule: e.createSchedule,
+		Telemetry: tells, Log: cfg.Log, Wake: e.wake, Freed: e.placeFreed, Sign: e.sign, Works: e.works, Ends: e.ends, Shared: cfg.Shared, Holds: e.holds, Schedule: e.createSchedule,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open engine: %w", err)
@@ -127,6 +134,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		return unlessEnded(ctx, err)
 	}
 	defer fail(nil)
+	defer e.showLevels()()
 	defer func() { e.end(ctx, store.Broken(err) || store.Broken(context.Cause(ctx))) }()
 	e.keepLease(ctx)
 	e.startCleaning(work)
@@ -242,6 +250,9 @@ func (e *Engine) unfinished(ctx context.Context) ([]perdure.SessionID, error) {
 			if s.Worker != "" || s.Unread() {
 				ids = append(ids, s.ID)
 			}
+		}
+		if err := e.noteLeft(tx, sessions); err != nil {
+			return err
 		}
 		return e.buryWorkers(tx)
 	})

@@ -10,6 +10,7 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/internal/effect"
+	"github.com/perdure/perdure/internal/telemetry"
 	"github.com/perdure/perdure/model"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
@@ -131,10 +132,11 @@ func (e *Engine) Send(ctx context.Context, id perdure.SessionID, message perdure
 	if mode == "" {
 		mode = perdure.ModeSteer
 	}
-	err := e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+	var twice bool
+	err := e.cfg.Store.InTx(ctx, func(tx store.Tx) (err error) {
 		key := ""
 		if named {
-			if known, err := e.received(tx, id, message); known || err != nil {
+			if twice, err = e.received(tx, id, message); twice || err != nil {
 				return err
 			}
 			key = string(message.ID)
@@ -145,8 +147,11 @@ func (e *Engine) Send(ctx context.Context, id perdure.SessionID, message perdure
 			}
 		}
 		message.At = tx.Now()
-		return e.append(tx, id, perdure.Event{Actor: "user", Fact: perdure.MessageReceived{Message: message, Mode: mode, Source: "user", Key: key}})
+		return e.append(tx, id, perdure.Event{Actor: "user", Trace: telemetry.Parent(ctx), Fact: perdure.MessageReceived{Message: message, Mode: mode, Source: "user", Key: key}})
 	})
+	if twice {
+		e.tells.Duplicate("message")
+	}
 	if !refused(err) {
 		e.wake(id) // also when the answer of the commit was lost
 	}

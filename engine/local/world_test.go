@@ -29,6 +29,7 @@ type world struct {
 	stop    context.CancelFunc
 	ended   chan error // of the running engine; capacity 1
 	commits atomic.Int64
+	tells   local.Telemetry // the zero value: nobody
 }
 
 func newWorld(t *testing.T, s enginetest.Setup, open func(*testing.T) store.Store, closeStore func(store.Store)) *world {
@@ -51,7 +52,9 @@ func (w *world) Start(t *testing.T) engine.Engine {
 	w.shut()
 	w.mortal = enginerig.NewMortal(w.open(t), &w.commits, w.point)
 	w.point = death{}
-	eng, err := local.Open(t.Context(), enginerig.Config(w.setup, w.mortal, w.model, w.Tools()))
+	cfg := enginerig.Config(w.setup, w.mortal, w.model, w.Tools())
+	cfg.Telemetry = w.tells
+	eng, err := local.Open(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,8 @@ import (
 	"net/url"
 	"time"
 
+	"go.opentelemetry.io/otel/propagation"
+
 	"github.com/perdure/perdure"
 )
 
@@ -212,6 +214,7 @@ func (e *Engine) compose(ctx context.Context, s sent) (*http.Request, error) {
 			req.Header.Set(name, value)
 		}
 	}
+	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(req.Header)) // nothing, where the caller traces nothing
 	set("Accept", "application/json")
 	set("Accept", s.accept)
 	set("Last-Event-ID", s.resume)

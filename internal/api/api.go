@@ -15,6 +15,7 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/internal/access"
+	"github.com/perdure/perdure/internal/telemetry"
 )
 
 // Config is what an API is made of. Engine is required, and Token unless the API is Local.
@@ -31,6 +32,8 @@ type Config struct {
 	Disclosure Disclosure                        // the most that an error says; empty: standard (ER4)
 	Version    string                            // in the document; empty: dev
 	Log        *slog.Logger                      // nil: discarded
+	Telemetry  *telemetry.Server                 // is told of requests; nil: nobody is
+	Metrics    http.Handler                      // answers on /metrics; nil: there are no figures
 
 	Ping          time.Duration // between the comments that keep a stream alive; 0: 15 s
 	Look          time.Duration // between two looks at a list that is followed, at least; 0: 1 s
@@ -82,7 +85,10 @@ func New(cfg Config) (*API, error) {
 	if !cfg.Disclosure.valid() {
 		return nil, fmt.Errorf("new API: %w configuration: Disclosure %q: generic, standard or detailed", perdure.Invalid, cfg.Disclosure)
 	}
-	cfg = withDefaults(cfg)
+	cfg, err := withDefaults(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("new API: %w", err)
+	}
 	if cfg.Keyring == nil {
 		cfg.Keyring = access.NewKeyring(access.Config{Root: cfg.Token, Log: cfg.Log})
 	}
@@ -100,7 +106,7 @@ func New(cfg Config) (*API, error) {
 	return a, nil
 }
 
-func withDefaults(cfg Config) Config {
+func withDefaults(cfg Config) (_ Config, err error) {
 	cfg.Ping = orDefault(cfg.Ping, 15*time.Second)
 	cfg.Admission = cfg.Admission.withDefaults()
 	cfg.Look = orDefault(cfg.Look, time.Second)
@@ -118,7 +124,10 @@ func withDefaults(cfg Config) Config {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return cfg
+	if cfg.Telemetry == nil {
+		cfg.Telemetry, err = telemetry.NewServer(nil, nil)
+	}
+	return cfg, err
 }
 
 func orDefault[T comparable](v, fallback T) T {

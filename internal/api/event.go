@@ -28,6 +28,9 @@ type event struct {
 	Call    perdure.CallID    `json:"call_id,omitempty"`
 	Task    perdure.TaskID    `json:"task_id,omitempty"`
 	Attempt int               `json:"attempt,omitempty"`
+	TraceID string            `json:"trace_id,omitempty" doc:"Of the caller's traceparent, with span_id and trace_flags; absent where none was sent."`
+	SpanID  string            `json:"span_id,omitempty"`
+	Flags   string            `json:"trace_flags,omitempty"`
 	Data    json.RawMessage   `json:"data" doc:"What the type says."`
 }
 
@@ -124,7 +127,7 @@ func (a *API) eventPage(ctx context.Context, in *eventQuery, filter typeFilter) 
 // abort cuts an answer that has begun and cannot be finished, so that nobody takes it for whole.
 func (a *API) abort(ctx context.Context, err error) {
 	if ctx.Err() == nil {
-		a.cfg.Log.Warn("an answer was cut", "request_id", requestOf(ctx).id, "error", err)
+		a.cfg.Log.WarnContext(ctx, "an answer was cut", "request_id", requestOf(ctx).id, "error", err)
 	}
 	panic(http.ErrAbortHandler)
 }

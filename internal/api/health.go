@@ -4,9 +4,15 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/budget"
+	"github.com/perdure/perdure/internal/access"
 )
 
 // Check is one thing that readiness depends on.
@@ -46,6 +52,27 @@ func (a *API) healthOperations() {
 		id: "openapi", path: "/openapi.json", summary: "This document", open: true,
 		forms: map[string]*huma.MediaType{formJSON: {Schema: &huma.Schema{Type: huma.TypeObject}}},
 	}, a.openAPI)
+	read(a, operation{
+		id: "metrics", path: "/metrics", policy: reads, summary: "The figures, as Prometheus reads them",
+		forms: map[string]*huma.MediaType{"text/plain": {Schema: &huma.Schema{Type: huma.TypeString}}},
+	}, a.metrics)
+}
+
+// metrics hands a request for the figures on, with its context and what its header says of the form. A server that keeps none
+// answers with none, so that who scrapes it sees that it is up.
+func (a *API) metrics(ctx context.Context, _ *struct{}) (*streamed, error) {
+	if who, asks := access.From(ctx); asks && who.Org != budget.DefaultOrg {
+		return nil, fmt.Errorf("%w: the figures are those of all orgs; a token of the org %s reads them", perdure.Denied, budget.DefaultOrg)
+	}
+	return &streamed{Body: func(c huma.Context) {
+		if a.cfg.Metrics == nil {
+			c.SetHeader("Content-Type", "text/plain; charset=utf-8")
+			_, _ = c.BodyWriter().Write([]byte("# this process keeps no figures\n")) // a client that is gone needs no answer
+			return
+		}
+		r, w := humago.Unwrap(c)
+		a.cfg.Metrics.ServeHTTP(w, r)
+	}}, nil
 }
 
 func (a *API) readiness(ctx context.Context, _ *struct{}) (*readiness, error) {

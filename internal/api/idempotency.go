@@ -104,6 +104,7 @@ func (a *API) once(w http.ResponseWriter, r *http.Request, pattern string, do fu
 	}
 	if known.Status != 0 {
 		w.Header().Set("Idempotency-Replayed", "true")
+		a.cfg.Telemetry.Replayed()
 		a.tagAnswer(w, r, pattern, known)
 		show(w, known)
 		return nil
@@ -148,7 +149,7 @@ func (a *API) keep(ctx context.Context, r Request) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepTime)
 	defer cancel()
 	if err := a.cfg.Keys.End(ctx, r); err != nil {
-		a.cfg.Log.Warn("the answer to a request with an idempotency key was not kept", "request_id", requestOf(ctx).id, "error", err)
+		a.cfg.Log.WarnContext(ctx, "the answer to a request with an idempotency key was not kept", "request_id", requestOf(ctx).id, "error", err)
 	}
 }
 

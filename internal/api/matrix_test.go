@@ -45,7 +45,7 @@ func (r *rig) samples() map[string]ask {
 		"list-budgets":  get("/v1/budgets"), "get-budgets": get("/v1/budgets/session/" + own), "check-budgets": get(session + "/budgets"), "get-costs": get("/v1/costs"),
 		"set-budget":    put("/v1/budgets/session/"+own, `{"currency":"calls","limit":"9"}`),
 		"remove-budget": {method: "DELETE", path: capped("a")}, "list-budget-entries": get(capped("b") + "/entries"),
-		"list-tools": get("/v1/tools"), "get-tool": get("/v1/tools/echo"),
+		"list-tools": get("/v1/tools"), "metrics": get("/metrics"), "get-tool": get("/v1/tools/echo"),
 		"create-token": post("/v1/tokens", `{"name":"made","scopes":["admin"]}`), "list-tokens": get("/v1/tokens"),
 		"revoke-token": {method: "DELETE", path: "/v1/tokens/" + string(r.let(`{"name":"gone"}`).ID)},
 	} {
@@ -205,6 +205,7 @@ func TestS14Swaps(t *testing.T) {
 	if after := r.count(); after != before {
 		t.Errorf("before %s, after %s", before, after)
 	}
+	r.refusal(r.do(get("/metrics").as(stranger)), 403, "forbidden")
 	r.swapKeys(stranger)
 	r.swapCursors(stranger)
 	want[engine.Session](r, 201, imported)

@@ -215,7 +215,7 @@ func (a *API) refuse(w http.ResponseWriter, r *http.Request, err error) {
 // told writes to the log what a caller is not told.
 func (a *API) told(ctx context.Context, p *Problem) {
 	if p.Status >= http.StatusInternalServerError && p.cause != nil && ctx.Err() == nil {
-		a.cfg.Log.Warn("a request failed", "request_id", p.RequestID, "error", p.cause)
+		a.cfg.Log.WarnContext(ctx, "a request failed", "request_id", p.RequestID, "error", p.cause)
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 type request struct {
 	id         string // in every answer and log line
 	path       string
+	route      string // pattern of the path; empty: there is nothing at it
 	actor      string // who acts: the principal over TCP; user or operator over the socket
 	principal  string // whose idempotency keys it uses
 	secret     bool   // its answer is shown once, and never kept
@@ -51,11 +52,13 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
 	req := &request{id: requestID(r), path: r.URL.Path, disclosure: a.cfg.Disclosure, at: began}
 	rand.Read(req.seed[:]) // never fails
-	r = r.WithContext(context.WithValue(r.Context(), requestKey{}, req))
+	ctx, told := a.cfg.Telemetry.Begin(r, req.id)
+	r = r.WithContext(context.WithValue(ctx, requestKey{}, req))
 	out := newAnswer(w, a.cfg.WriteTimeout)
 	out.Header().Set("X-Request-Id", req.id)
 	out.Header().Set("X-Content-Type-Options", "nosniff")
 	out.Header().Set("Cache-Control", "no-store")
+	defer func() { told.End(r, req.route, out.status) }()
 	defer func() { a.account(out, r, began, recover()) }()
 	defer func() { a.gates.bodies.giveBack(req.held) }()
 	if err := a.answer(out, r, req); err != nil {
@@ -77,6 +80,7 @@ func (a *API) answer(out *answer, r *http.Request, req *request) error {
 	if escaped := r.URL.EscapedPath(); pattern == "" || path.Clean(escaped) != escaped {
 		return a.unrouted(out, r, route, pattern)
 	}
+	_, req.route, _ = strings.Cut(pattern, " ")
 	if err := a.permit(r.Context(), pattern); err != nil {
 		return err
 	}
@@ -143,7 +147,7 @@ func (a *API) unrouted(out *answer, r *http.Request, route http.Handler, pattern
 // account writes the one log line of a request, and answers for a panic.
 func (a *API) account(out *answer, r *http.Request, began time.Time, panicked any) {
 	if err, ok := panicked.(error); panicked != nil && (!ok || !errors.Is(err, http.ErrAbortHandler)) {
-		a.cfg.Log.Error("a request panicked", "request_id", requestOf(r.Context()).id, "panic", panicked, "stack", string(debug.Stack()))
+		a.cfg.Log.ErrorContext(r.Context(), "a request panicked", "request_id", requestOf(r.Context()).id, "panic", panicked, "stack", string(debug.Stack()))
 		if out.status == 0 {
 			a.refuse(out, r, &Problem{Status: http.StatusInternalServerError})
 			panicked = nil

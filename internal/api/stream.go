@@ -116,6 +116,7 @@ func (a *API) eventStream(ctx context.Context, in *eventQuery, filter typeFilter
 			c.SetHeader("Content-Type", formEvents)
 			return
 		}
+		defer a.cfg.Telemetry.Stream()()
 		f := a.follower(openStream(c, formEvents), filter, requestOf(ctx).disclosure)
 		f.topics = []topic{&sessionTopic{session: session, at: after, given: given}}
 		a.streamEnded(ctx, f.follow(ctx))
@@ -125,6 +126,6 @@ func (a *API) eventStream(ctx context.Context, in *eventQuery, filter typeFilter
 // streamEnded notes why a stream ended, when a person may want to know. A client that was cut has ended ctx too.
 func (a *API) streamEnded(ctx context.Context, err error) {
 	if err != nil && (ctx.Err() == nil || errors.Is(err, os.ErrDeadlineExceeded)) {
-		a.cfg.Log.Info("a stream was cut", "request_id", requestOf(ctx).id, "error", err)
+		a.cfg.Log.InfoContext(ctx, "a stream was cut", "request_id", requestOf(ctx).id, "error", err)
 	}
 }

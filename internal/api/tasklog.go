@@ -116,6 +116,7 @@ func (a *API) logEvents(ctx context.Context, c huma.Context, at logPlace) {
 		c.SetHeader("Content-Type", formEvents)
 		return
 	}
+	defer a.cfg.Telemetry.Stream()()
 	s := openStream(c, formEvents)
 	err := s.say("retry: 1000")
 	if err == nil {
@@ -140,6 +141,7 @@ func (a *API) logBytes(ctx context.Context, c huma.Context, at logPlace) {
 		c.SetHeader("Content-Type", formBytes)
 		return
 	}
+	defer a.cfg.Telemetry.Stream()()
 	s := openStream(c, formBytes)
 	err := s.out.Flush()
 	if err == nil {

@@ -54,10 +54,13 @@ func libraries() []library {
 
 		// telemetry: the API inside, exporters in main
 		{"go.opentelemetry.io/otel", "v1.47.0", "engine/* internal/* cmd/perdure"},
-		{"go.opentelemetry.io/otel/sdk", "v1.47.0", "cmd/perdure"},
-		{"go.opentelemetry.io/otel/sdk/metric", "v1.47.0", "cmd/perdure"},
+		{"go.opentelemetry.io/otel/metric", "v1.47.0", "engine/* internal/* cmd/perdure"},
+		{"go.opentelemetry.io/otel/trace", "v1.47.0", "engine/* internal/* cmd/perdure"},
+		{"go.opentelemetry.io/otel/sdk", "v1.47.0", "cmd/perdure tests"},
+		{"go.opentelemetry.io/otel/sdk/metric", "v1.47.0", "cmd/perdure tests"},
 		{"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp", "v1.47.0", "cmd/perdure"},
 		{"go.opentelemetry.io/otel/exporters/prometheus", "v0.69.0", "cmd/perdure"},
+		{"github.com/prometheus/client_golang", "v1.24.1", "cmd/perdure"},
 		{"go.opentelemetry.io/contrib/bridges/otelslog", "v0.21.0", "cmd/perdure"},
 		{"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp", "v0.72.0", "internal/api"},
 		{"github.com/XSAM/otelsql", "v0.44.0", "cmd/perdure"},
@@ -66,6 +69,7 @@ func libraries() []library {
 		{"github.com/anishathalye/porcupine", "v1.3.1", tests},
 		{"github.com/chromedp/chromedp", "v0.22.1", tests},
 		{"github.com/google/go-cmp", "v0.7.0", tests},
+		{"github.com/prometheus/common", "v0.72.0", tests},
 		{"github.com/rogpeppe/go-internal", "v1.16.0", tests},
 		{"go.uber.org/goleak", "v1.3.0", tests},
 		{"pgregory.net/rapid", "v1.3.0", tests},

@@ -12,7 +12,7 @@ type room struct {
 // The import table lets these in wherever a row says so.
 const (
 	leaves   = " internal/supervise internal/egress internal/secret internal/cron"
-	wheel    = ". agent budget engine store dispatch model tool internal/effect internal/sessionfile internal/sessionport internal/sessionsql internal/blob internal/payment internal/ratelimit internal/meter" + leaves
+	wheel    = ". agent budget engine store dispatch model tool internal/effect internal/sessionfile internal/sessionport internal/sessionsql internal/blob internal/payment internal/ratelimit internal/meter internal/telemetry" + leaves
 	anything = "anything"
 )
 
@@ -88,7 +88,8 @@ func inner() []room {
 		{"internal/payment", ". store tool internal/egress"},
 		{"internal/ratelimit", ". store tool"},
 		{"internal/blob", "."},
-		{"internal/effect", ". agent budget internal/meter model tool dispatch store internal/sessionfile internal/foldcache internal/veil"},
+		{"internal/telemetry", ". dispatch model store tool"},
+		{"internal/effect", ". agent budget internal/meter model tool dispatch store internal/sessionfile internal/foldcache internal/telemetry internal/veil"},
 		{"internal/foldcache", "."},
 		{"internal/meter", ". budget store"},
 		{"internal/veil", ". tool"},
@@ -98,7 +99,7 @@ func inner() []room {
 // outer is the ways in, and what is for tests.
 func outer() []room {
 	return []room{
-		{"internal/api", ". budget engine internal/access internal/cron"},
+		{"internal/api", ". budget engine internal/access internal/cron internal/telemetry"},
 		{"internal/access", ". budget engine store"},
 		{"internal/mcpserver", ". engine tool internal/access"},
 		{"internal/cli", ". budget engine internal/cron internal/config internal/redact internal/cli/admin internal/cli/demo internal/cli/complete internal/cli/form internal/cli/mcp internal/cli/raw internal/cli/settings internal/cli/storm"},

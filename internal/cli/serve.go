@@ -22,6 +22,8 @@ type Serving struct {
 	MCP          []string  // the tools that MCP clients see on /mcp; *: all that need no capability; nil: there is no /mcp
 	AskUntrusted bool      // a person is asked before calls that reach further than a session which read what came from outside (S3)
 	Retention    Retention // likewise
+	Traces       string    // URL of the collector that spans are sent to (OTLP over HTTP); empty: none is sent
+	TraceContent bool      // spans hold prompts, answers, arguments and results
 	Log          *slog.Logger
 	Known        *redact.Set // as that of Opening
 	// Ready is called once, when requests are answered.
@@ -45,6 +47,8 @@ type serveCommand struct {
 	AskUntrusted bool     `name:"ask-untrusted" help:"Once a session has read what came from outside (a page, a file, the output of a command), ask a person before each call that reaches further than the session: perdure approve answers."`
 	Ask          []string `help:"Ask a person before each call of this tool: perdure approve answers. Can be given several times." placeholder:"TOOL"`
 	Deny         []string `help:"Let no call of this tool run. Can be given several times." placeholder:"TOOL"`
+	OTLPEndpoint string   `name:"otlp-endpoint" help:"Send spans to this collector of OpenTelemetry (OTLP over HTTP). Without it nothing is sent anywhere; figures are served on /metrics." placeholder:"URL" env:"OTEL_EXPORTER_OTLP_ENDPOINT"`
+	TraceContent bool     `name:"trace-content" help:"Let spans hold prompts, answers, arguments and results; known secrets are taken out."`
 	MCPTool      []string `name:"mcp-tool" help:"Show this tool to MCP clients on /mcp; * shows all that need no capability. Can be given several times." placeholder:"TOOL"`
 }
 
@@ -60,6 +64,7 @@ func (c *serveCommand) Run(ctx context.Context, a *app) error {
 	err = a.Serve(ctx, Serving{
 		Dir: a.flags.Data, Database: a.flags.Database, Addr: c.Addr, Expose: c.Expose, AllowShell: c.AllowShell, Sandbox: sandbox, Disclosure: c.Disclosure,
 		Ask: c.Ask, Deny: c.Deny, MCP: c.MCPTool, AskUntrusted: c.AskUntrusted, Retention: a.retention(c.Retention), Log: a.log,
+		Traces: c.OTLPEndpoint, TraceContent: c.TraceContent,
 		Ready: func(s Served) {
 			fmt.Fprintln(a.out, s.URL)
 			a.say("data      %s", a.line(a.flags.Data, 300))

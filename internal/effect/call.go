@@ -7,6 +7,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/dispatch"
+	"github.com/perdure/perdure/internal/telemetry"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
 )
@@ -100,6 +101,7 @@ func (e *Effects) execute(run CallRun, row perdure.Call, t tool.Tool, how func(c
 		return fmt.Errorf("start call %s: %w: the lease has passed", row.Key, perdure.Lost)
 	}
 	e.calls.Store(row.Key, c)
+	work = e.cfg.Telemetry.Work(work, telemetry.Execution{Call: row, Turn: run.Session.Turn, Owner: run.Session, Arguments: row.Args})
 	if err := e.cfg.Runner.Start(work); err != nil {
 		e.calls.CompareAndDelete(row.Key, c)
 		return err

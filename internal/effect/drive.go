@@ -118,7 +118,7 @@ func (e *Effects) Commit(ctx context.Context, d *Drive, outcomes []Outcome) ([]p
 func (e *Effects) commit(ctx context.Context, d *Drive, outcomes []Outcome, take bool) ([]perdure.Command, error) {
 	var step *step
 	var failed error
-	ctx = context.WithoutCancel(ctx) // nobody leaves before the answer: what fn made is read after it
+	ctx = e.cfg.Telemetry.InTurn(context.WithoutCancel(ctx), d.session) // nobody leaves before the answer: what fn made is read after it
 	err := errBehind
 	for round := 0; errors.Is(err, errBehind); round++ {
 		err = e.work.InTx(ctx, func(tx store.Tx) error {
@@ -141,6 +141,7 @@ func (e *Effects) commit(ctx context.Context, d *Drive, outcomes []Outcome, take
 	if failed = err; err != nil {
 		return nil, err
 	}
+	e.cfg.Telemetry.Committed(d.session, step.session, step.fresh, step.rested)
 	d.row, d.session, d.Rested = step.row, step.session, step.rested
 	for id, call := range step.claimed {
 		d.claimed[id] = call

@@ -1,7 +1,7 @@
 // Package effect carries out one command of the root: it asks the model, runs or takes over a tool call,
 // runs a task, and commits what happened together with the decision that follows from it.
 //
-// It may import the root, agent, model, tool, dispatch, store, sessionfile and foldcache. The one thing to know: the order of the steps of
+// It may import the root, agent, model, tool, dispatch, store, sessionfile, foldcache and telemetry. The one thing to know: the order of the steps of
 // a call is kept here, and only here. Claim, then run, then settle with the event; nothing is told to
 // anybody before its commit.
 package effect
@@ -25,6 +25,7 @@ import (
 	"github.com/perdure/perdure/internal/foldcache"
 	"github.com/perdure/perdure/internal/meter"
 	"github.com/perdure/perdure/internal/sessionfile"
+	"github.com/perdure/perdure/internal/telemetry"
 	"github.com/perdure/perdure/internal/veil"
 	"github.com/perdure/perdure/model"
 	"github.com/perdure/perdure/store"
@@ -92,7 +93,8 @@ type Config struct {
 
 	Guards []Guard // look at answers while they come (TN9)
 
-	Log *slog.Logger // nil: discarded
+	Telemetry *telemetry.Telemetry // nil: nobody is told
+	Log       *slog.Logger         // nil: discarded
 
 	// Wake tells the engine that a session has something new in its journal. nil: nobody listens.
 	Wake func(perdure.SessionID)
@@ -157,7 +159,10 @@ func (e *Effects) Forget(id perdure.SessionID) {
 }
 
 // LetGo forgets the secret arguments of a session's calls: another process carries them on, without.
-func (e *Effects) LetGo(id perdure.SessionID) { e.vault.DropSession(id) }
+func (e *Effects) LetGo(id perdure.SessionID) {
+	e.vault.DropSession(id)
+	e.cfg.Telemetry.Leave(id)
+}
 
 // LetAllGo is LetGo for all sessions: this process carries on none.
 func (e *Effects) LetAllGo() { e.vault.DropAll() }

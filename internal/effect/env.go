@@ -80,6 +80,7 @@ type owner struct {
 	agent   perdure.Agent
 	created time.Time
 	lineage *perdure.Lineage // of a subagent
+	trace   string           // the traceparent of its turn, where that came with one
 }
 
 // root is the root of the session's tree.
@@ -100,7 +101,11 @@ func (o *owner) depth() int {
 
 // ownerOf takes the owner out of a fold.
 func ownerOf(s *perdure.Session) *owner {
-	return &owner{session: s.ID, agent: s.Agent, created: s.CreatedAt, lineage: s.Lineage}
+	o := &owner{session: s.ID, agent: s.Agent, created: s.CreatedAt, lineage: s.Lineage}
+	if s.Turn != nil {
+		o.trace = s.Turn.Trace
+	}
+	return o
 }
 
 // readOwner reads the owner from the first event of the journal, however long that is: no other event says who the agent

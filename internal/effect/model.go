@@ -40,6 +40,7 @@ func (d *Drive) Question(c perdure.CallModel) Question {
 // With CauseShutdown nothing is recorded, and the second result is false: the step is taken up again.
 func (e *Effects) AskModel(ctx context.Context, q Question) (Outcome, bool) {
 	s, c := q.Session, q.Command
+	ctx = e.cfg.Telemetry.InTurn(ctx, s)
 	kept, ok := e.kept(ctx, q)
 	if !ok {
 		return Outcome{}, false
@@ -348,7 +349,7 @@ const sumUp = "You are given the beginning of a conversation between a user and 
 // SumUp carries out a SumUp of the root: it asks the model for a summary of what is left out. Whatever goes wrong, it is
 // left out without. Not told: the runtime stops.
 func (e *Effects) SumUp(ctx context.Context, s *perdure.Session, c perdure.SumUp) (Outcome, bool) {
-	asking, stop := context.WithTimeout(ctx, summaryTime)
+	asking, stop := context.WithTimeout(e.cfg.Telemetry.InTurn(ctx, s), summaryTime)
 	defer stop()
 	req := model.Request{
 		Session: s.ID, System: sumUp, MaxTokens: summaryTokens, Attempt: 1,

@@ -144,6 +144,9 @@ func (o spawnOrder) named(secret perdure.Secret) perdure.Task {
 	}
 	t.ID = perdure.DeriveID[perdure.TaskID](secret, o.at, parts...)
 	t.Run = perdure.DeriveID[perdure.RunID](secret, o.at, parts...)
+	if t.Turn != "" && o.owner != nil {
+		t.Trace = o.owner.trace
+	}
 	return t
 }
 

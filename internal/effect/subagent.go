@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/telemetry"
 	"github.com/perdure/perdure/internal/veil"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
@@ -23,7 +24,8 @@ type birth struct {
 	task  perdure.Task // the parent's record
 	spawn store.Spawn  // the handle
 	child perdure.SessionID
-	clean bool // the parent's model read nothing from outside
+	clean bool   // the parent's model read nothing from outside
+	trace string // the traceparent of the call; empty: nobody traces it
 }
 
 // Start makes a subagent. Handle, child and the parent's record are one commit, so none of them is there without the
@@ -40,6 +42,7 @@ func (p *taskPort) Start(ctx context.Context, o tool.AgentOrder) (task perdure.T
 		return task, fmt.Errorf("start subagent: %w", err)
 	}
 	b := p.birth(o, agent, row.Secret)
+	b.trace = telemetry.Parent(ctx)
 	err = p.e.work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) (err error) {
 		task, err = p.bear(tx, b)
 		return err
@@ -239,7 +242,7 @@ func (b birth) makeChild(tx store.Tx, parent *owner) error {
 		}}},
 		wordOfParent(b.child, string(b.spawn.Key.Call), text, !b.clean),
 	}
-	events[1].At = now
+	events[1].At, events[1].Trace = now, b.trace
 	stamp(events, now)
 	return tx.Append(b.child, events)
 }

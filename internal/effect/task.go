@@ -173,6 +173,7 @@ func (v *verdict) fail(kind perdure.ErrorKind, text string) {
 
 // finishTask publishes the artifacts under the fence and settles. Lost: another attempt has the task.
 func (e *Effects) finishTask(ctx context.Context, t perdure.Task, row perdure.Call, v verdict) error {
+	ctx = e.cfg.Telemetry.InTask(ctx, t)
 	stored, err := e.ownedTask(ctx, t)
 	if err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/dispatch"
 	"github.com/perdure/perdure/internal/redact"
+	"github.com/perdure/perdure/internal/telemetry"
 	"github.com/perdure/perdure/internal/veil"
 	"github.com/perdure/perdure/tool"
 )
@@ -56,6 +57,10 @@ func (e *Effects) runTask(c claimedTask, start taskStart) {
 		})
 		return
 	}
+	if c.task.Trace != c.owner.trace { // what it starts is in the same trace
+		traced := *c.owner
+		traced.trace, c.owner = c.task.Trace, &traced
+	}
 	run := &taskRun{e: e, task: c.task, row: c.row, start: start, target: target}
 	run.port = taskPort{e: e, owner: c.owner, at: c.owner.created, turn: c.row.Turn, call: c.row.Key.Call, read: true}
 	run.dialog.e, run.dialog.run = e, run
@@ -74,7 +79,7 @@ func (e *Effects) runTask(c claimedTask, start taskStart) {
 			e.cfg.Freed()
 		}
 	}
-	e.launch(work)
+	e.launch(e.cfg.Telemetry.Work(work, telemetry.Execution{Call: run.row, Task: run.task, Arguments: run.row.Args}))
 }
 
 // launch starts a task's work. Work of an earlier attempt that has not returned yet is waited for. A cancel

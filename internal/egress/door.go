@@ -13,6 +13,8 @@ import (
 	"net/url"
 	"time"
 
+	"go.opentelemetry.io/otel/propagation"
+
 	"github.com/perdure/perdure"
 )
 
@@ -96,8 +98,9 @@ func (d *door) pass(req *http.Request, layers ...layer) (*http.Response, error) 
 	}
 	ctx, cancel := context.WithCancelCause(req.Context())
 	hop := req.Clone(ctx)
-	hop.URL, hop.Host = u, "" // the header Host says nothing but what was checked
-	hop.GetBody = nil         // so that the transport does not send a body twice
+	hop.URL, hop.Host = u, ""                                                     // the header Host says nothing but what was checked
+	hop.GetBody = nil                                                             // so that the transport does not send a body twice
+	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(hop.Header)) // nothing, where nobody traces
 	if err := d.sign(ctx, hop); err != nil {
 		cancel(nil)
 		closeBody(req)

@@ -1,0 +1,16 @@
+package telemetry
+
+import "runtime/metrics"
+
+// inUse is how many bytes the objects and the stacks of this process take. It stops nothing.
+func inUse() int64 {
+	samples := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/stacks:bytes"}}
+	metrics.Read(samples)
+	var sum int64
+	for _, s := range samples {
+		if s.Value.Kind() == metrics.KindUint64 {
+			sum += int64(s.Value.Uint64())
+		}
+	}
+	return sum
+}

@@ -1,0 +1,160 @@
+package telemetry
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"iter"
+	"strings"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
+	"go.opentelemetry.io/otel/semconv/v1.41.0/genaiconv"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/model"
+)
+
+// asked is a model whose calls are told of: a span named chat, its time and its tokens.
+type asked struct {
+	model.Model
+	t *Telemetry
+}
+
+// continued is one that may go on from the beginning of an answer.
+type continued struct {
+	asked
+	model.Prefixer
+}
+
+// Model returns the model, told of.
+func (t *Telemetry) Model(m model.Model) model.Model {
+	if t == nil || m == nil {
+		return m
+	}
+	if p, ok := m.(model.Prefixer); ok {
+		return continued{asked{m, t}, p}
+	}
+	return asked{m, t}
+}
+
+// Stream implements model.Model.
+func (a asked) Stream(ctx context.Context, req model.Request) iter.Seq2[model.Delta, error] {
+	return func(yield func(model.Delta, error) bool) {
+		call := a.t.ask(ctx, req)
+		defer call.end()
+		for d, err := range a.Model.Stream(call.ctx, req) {
+			call.note(d, err)
+			if !yield(d, err) {
+				return
+			}
+		}
+	}
+}
+
+// ask is one model call. Only the goroutine that reads the answer touches it.
+type ask struct {
+	t        *Telemetry
+	ctx      context.Context
+	span     trace.Span
+	begun    time.Time
+	provider attribute.KeyValue
+	model    string // that was asked for
+	answered string // by which model
+	first    time.Duration
+	usage    perdure.Usage
+	finish   model.Finish
+	err      error
+	text     strings.Builder // only where it is shown
+}
+
+func (t *Telemetry) ask(ctx context.Context, req model.Request) *ask {
+	c := &ask{t: t, begun: time.Now()}
+	c.provider, c.model = modelOf(req.Model)
+	name := strings.TrimSpace(semconv.GenAIOperationNameChat.Value.AsString() + " " + c.model)
+	c.ctx, c.span = t.tracer.Start(ctx, name, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
+		semconv.GenAIOperationNameChat, c.provider, semconv.GenAIRequestModel(c.model), semconv.GenAIConversationID(string(req.Session)),
+		semconv.GenAIRequestStream(true), attemptKey.Int(req.Attempt)))
+	if t.cfg.Show != nil && c.span.IsRecording() {
+		if asked, err := json.Marshal(req.Messages); err == nil {
+			c.span.SetAttributes(semconv.GenAIInputMessagesKey.String(t.cfg.Show(string(asked))), semconv.GenAISystemInstructionsKey.String(t.cfg.Show(req.System)))
+		}
+	}
+	return c
+}
+
+// note sees what comes.
+func (c *ask) note(d model.Delta, err error) {
+	if err != nil {
+		c.err = err
+		return
+	}
+	if c.first == 0 && (d.Text != "" || d.Thinking != "" || d.Call != nil) {
+		c.first = time.Since(c.begun)
+	}
+	if d.Usage != nil {
+		c.usage = *d.Usage
+	}
+	if d.Model != "" {
+		c.answered = d.Model
+	}
+	if d.Finish != "" {
+		c.finish = d.Finish
+	}
+	if c.t.cfg.Show != nil {
+		c.text.WriteString(d.Text)
+	}
+}
+
+func (c *ask) end() {
+	fault := c.fault()
+	c.span.SetAttributes(semconv.GenAIUsageInputTokens(int(c.usage.InputTokens)), semconv.GenAIUsageOutputTokens(int(c.usage.OutputTokens)))
+	if c.usage.CachedTokens > 0 {
+		c.span.SetAttributes(semconv.GenAIUsageCacheReadInputTokens(int(c.usage.CachedTokens)))
+	}
+	if c.answered != "" {
+		c.span.SetAttributes(semconv.GenAIResponseModel(c.answered))
+	}
+	if c.finish != "" {
+		c.span.SetAttributes(semconv.GenAIResponseFinishReasons(string(c.finish)))
+	}
+	if c.first > 0 {
+		c.span.SetAttributes(semconv.GenAIResponseTimeToFirstChunk(c.first.Seconds()))
+	}
+	if c.t.cfg.Show != nil {
+		c.span.SetAttributes(semconv.GenAIOutputMessagesKey.String(c.t.cfg.Show(c.text.String())))
+	}
+	word := semconv.GenAIRequestModel(c.t.models.known(c.model))
+	more := []attribute.KeyValue{word}
+	if fault != "" {
+		c.span.SetStatus(codes.Error, fault)
+		c.span.SetAttributes(semconv.ErrorTypeKey.String(fault))
+		more = append(more, semconv.ErrorTypeKey.String(fault))
+	}
+	c.span.End()
+	ctx, provider := context.Background(), genaiconv.ProviderNameAttr(c.provider.Value.AsString())
+	c.t.figures.asked.Record(ctx, time.Since(c.begun).Seconds(), genaiconv.OperationNameChat, provider, more...)
+	if c.usage != (perdure.Usage{}) {
+		c.t.figures.tokens.Record(ctx, c.usage.InputTokens, genaiconv.OperationNameChat, provider, genaiconv.TokenTypeInput, word)
+		c.t.figures.tokens.Record(ctx, c.usage.OutputTokens, genaiconv.OperationNameChat, provider, genaiconv.TokenTypeOutput, word)
+	}
+}
+
+// fault is the code of what went wrong; empty: nothing did.
+func (c *ask) fault() string {
+	var known *model.Error
+	switch {
+	case errors.As(c.err, &known):
+		return string(known.Code)
+	case c.ctx.Err() != nil:
+		return orElse(string(perdure.CauseOf(c.ctx)), "canceled")
+	case c.err != nil:
+		return "_OTHER"
+	case c.finish == "":
+		return "broken_off"
+	}
+	return ""
+}
