@@ -32,6 +32,9 @@ type (
 	ModelID       string // model_…, v7: a model of a provider
 	ProviderID    string // provider_…, v7
 	BudgetID      string // bdgt_…, v7: a cap on what may be spent
+	WebhookID     string // webhook_…, v7: where events are sent
+	// WebhookDeliveryID is whd_…, derived: an event on its way to a webhook, and what its receiver knows it by.
+	WebhookDeliveryID string
 )
 
 // CallID names one tool invocation within its session. It comes from the model and is kept as it is (N7).
@@ -94,6 +97,12 @@ func (ProviderID) Prefix() string { return "provider" }
 
 // Prefix returns "bdgt".
 func (BudgetID) Prefix() string { return "bdgt" }
+
+// Prefix returns "webhook".
+func (WebhookID) Prefix() string { return "webhook" }
+
+// Prefix returns "whd".
+func (WebhookDeliveryID) Prefix() string { return "whd" }
 
 // Prefix returns "task".
 func (TaskID) Prefix() string { return "task" }

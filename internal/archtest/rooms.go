@@ -12,7 +12,7 @@ type room struct {
 // The import table lets these in wherever a row says so.
 const (
 	leaves   = " internal/supervise internal/egress internal/secret internal/cron"
-	wheel    = ". agent budget engine store dispatch model tool internal/effect internal/sessionfile internal/sessionport internal/sessionsql internal/blob internal/payment internal/ratelimit internal/meter" + leaves
+	wheel    = ". agent budget webhook engine store dispatch model tool internal/effect internal/sessionfile internal/sessionport internal/sessionsql internal/blob internal/payment internal/ratelimit internal/meter internal/webhook" + leaves
 	anything = "anything"
 )
 
@@ -31,8 +31,9 @@ func inner() []room {
 		{".", ""},
 		{"agent", "."},
 		{"budget", "."},
-		{"engine", ". budget"},
-		{"store", ". agent budget"},
+		{"webhook", "."},
+		{"engine", ". budget webhook"},
+		{"store", ". agent budget webhook"},
 		{"model", "."},
 		{"tool", ". agent budget"},
 		{"dispatch", ". tool"},
@@ -40,17 +41,17 @@ func inner() []room {
 		// engines
 		{"engine/local", wheel},
 		{"engine/temporal", wheel},
-		{"engine/remote", ". budget engine" + leaves},
-		{"engine/enginetest", ". budget engine"},
+		{"engine/remote", ". budget webhook engine" + leaves},
+		{"engine/enginetest", ". budget webhook engine"},
 
 		// stores
-		{"store/sqlstore", ". agent budget store" + leaves},
+		{"store/sqlstore", ". agent budget webhook store" + leaves},
 		{"store/sqlite", ". store store/sqlstore"},
 		{"store/postgres", ". store store/sqlstore"},
-		{"store/memory", ". agent budget store"},
-		{"store/faulty", ". agent budget store"},
+		{"store/memory", ". agent budget webhook store"},
+		{"store/faulty", ". agent budget webhook store"},
 		{"store/faulty/gen", ""},
-		{"store/storetest", ". agent budget store"},
+		{"store/storetest", ". agent budget webhook store"},
 
 		// models
 		{"model/openai", ". model" + leaves},
@@ -83,7 +84,7 @@ func inner() []room {
 		{"internal/cron", "."},
 		{"internal/redact", ""},
 		{"internal/sessionfile", ". store tool"},
-		{"internal/sessionport", ". agent budget internal/meter store tool model internal/secret internal/sessionsql internal/blob internal/redact internal/foldcache"},
+		{"internal/sessionport", ". agent budget webhook internal/meter store tool model internal/secret internal/sessionsql internal/blob internal/redact internal/foldcache"},
 		{"internal/sessionsql", ". tool"},
 		{"internal/payment", ". store tool internal/egress"},
 		{"internal/ratelimit", ". store tool"},
@@ -91,6 +92,7 @@ func inner() []room {
 		{"internal/effect", ". agent budget internal/meter model tool dispatch store internal/sessionfile internal/foldcache internal/veil"},
 		{"internal/foldcache", "."},
 		{"internal/meter", ". budget store"},
+		{"internal/webhook", ". webhook store internal/redact"},
 		{"internal/veil", ". tool"},
 	}
 }
@@ -98,9 +100,9 @@ func inner() []room {
 // outer is the ways in, and what is for tests.
 func outer() []room {
 	return []room{
-		{"internal/api", ". budget engine internal/cron"},
+		{"internal/api", ". budget webhook engine internal/cron"},
 		{"internal/mcpserver", ". engine"},
-		{"internal/cli", ". budget engine internal/cron internal/config internal/redact internal/cli/admin internal/cli/demo internal/cli/form internal/cli/mcp internal/cli/storm"},
+		{"internal/cli", ". budget webhook engine internal/cron internal/config internal/redact internal/cli/admin internal/cli/demo internal/cli/form internal/cli/mcp internal/cli/storm"},
 		{"internal/cli/admin", ". internal/backup"},
 		{"internal/cli/mcp", "."},
 		{"internal/mcpserver/conformance/server", anything}, // what the conformance suite is run against

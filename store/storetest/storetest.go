@@ -111,6 +111,7 @@ func nouns() []noun {
 		{"directory", directoryLaws()},
 		{"payment", paymentLaws()},
 		{"rate", rateLaws()},
+		{"webhook", webhookLaws()},
 		{"dump", dumpLaws()},
 		{"remove", removeLaws()},
 		{"tx", txLaws()},
