@@ -131,6 +131,7 @@ func newEngine(ctx context.Context, o cli.Opening, st store.Store) (*opened, err
 		Store: st, Shared: o.Database != "", Model: e.models, Tools: tools, Files: e.workspaces.files, Egress: out, Permit: permit, Retention: retention,
 		Forget:  forgetting(o.Dir, e.home.Beside.SQL, e.workspaces),
 		Secrets: e.home.Secrets, Beside: e.home.Beside, Money: local.Money{Prices: &prices}, Drain: drain, Log: o.Log,
+		Webhooks: local.Webhooks{Egress: out, Show: shown(o.Disclosure)},
 	}
 	if e.Engine, err = local.Open(ctx, e.cfg); err != nil {
 		return nil, errors.Join(err, e.home.Close())

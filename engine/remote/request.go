@@ -26,6 +26,7 @@ type request struct {
 	query   url.Values
 	body    any    // of a write; nil: it reads, unless it has lines
 	put     bool   // its body says how what the path names is to be
+	method  string // of a write with a body; empty: POST
 	remove  bool   // it is what the path names that goes
 	lines   []byte // of a write whose body is JSON lines; nil: none
 	actor   string // who writes
@@ -66,6 +67,9 @@ func (r request) seal() (sent, error) {
 	s.method, s.text, s.key = http.MethodPost, out.Bytes(), rand.Text()
 	if r.put {
 		s.method = http.MethodPut
+	}
+	if r.method != "" {
+		s.method = r.method
 	}
 	return s, nil
 }

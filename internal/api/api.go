@@ -145,6 +145,7 @@ func (a *API) operations() {
 	a.taskOperations()
 	a.deliveryOperations()
 	a.scheduleOperations()
+	a.webhookOperations()
 	a.taskLogOperations()
 	a.toolOperations()
 	a.closeRequests()

@@ -106,7 +106,9 @@ func (a *API) once(w http.ResponseWriter, r *http.Request, do func(http.Response
 	known.Scope, known.Key, known.Hash = asked.Scope, asked.Key, asked.Hash
 	known.Status, known.ContentType, known.Location = seen.status, seen.header.Get("Content-Type"), seen.header.Get("Location")
 	known.Body = seen.body.Bytes()
-	a.keep(r.Context(), known)
+	if !req.secret {
+		a.keep(r.Context(), known)
+	}
 	show(w, known)
 	return nil
 }

@@ -54,7 +54,7 @@ func document(version string) huma.Config {
 func (a *API) closeRequests() {
 	for _, name := range []string{"NewSession", "Agent", "NewMessage", "NewPart", "Image", "Interruption", "Resolution", "Cancellation", "DirectCall",
 		"Approving", "Denying", "Detaching", "ClientAnswer", "NewBudget", "Resuming", "Drain", "NewTaskMessage", "InputAnswer", "NewDelivery", "NewFork", "CallOrder",
-		"NewSchedule", "ScheduleAction", "Pausing", "Backfilling", "ScheduleAct"} {
+		"NewSchedule", "ScheduleAction", "Pausing", "Backfilling", "ScheduleAct", "NewWebhook", "WebhookChange", "WebhookAct"} {
 		a.schemas().Map()[name].AdditionalProperties = false
 	}
 }
@@ -170,6 +170,8 @@ func register[I, O any](a *API, o operation, do func(context.Context, *I) (*O, e
 		return item.Delete
 	case http.MethodPut:
 		return item.Put
+	case http.MethodPatch:
+		return item.Patch
 	}
 	return item.Get
 }

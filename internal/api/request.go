@@ -30,6 +30,8 @@ type request struct {
 	at    time.Time
 	named bool // it has a key
 	again bool // it was begun before, and may have had its effect
+
+	secret bool // its answer shows a secret, and is not kept
 }
 
 type requestKey struct{}
@@ -70,7 +72,7 @@ func (a *API) answer(out *answer, r *http.Request, req *request) error {
 	if pattern == "" || path.Clean(r.URL.Path) != r.URL.Path {
 		return a.unrouted(out, r, route, pattern)
 	}
-	if r.Method != http.MethodPost && r.Method != http.MethodPut && r.Method != http.MethodDelete {
+	if r.Method != http.MethodPost && r.Method != http.MethodPut && r.Method != http.MethodPatch && r.Method != http.MethodDelete {
 		a.mux.ServeHTTP(out, r)
 		return nil
 	}
