@@ -114,7 +114,7 @@ func outer() []room {
 		{"internal/chaos", ". engine"},
 		{"internal/config", ". engine"},
 		{"internal/sim", ". engine engine/local dispatch model store store/faulty store/memory tool tool/background tool/subagent internal/chaos"},
-		{"internal/enginerig", ". engine engine/enginetest engine/local dispatch model store tool tool/background tool/schedule tool/subagent"}, // for tests
+		{"internal/enginerig", ". engine engine/enginetest engine/local internal/egress internal/secret dispatch model store tool tool/background tool/schedule tool/subagent"}, // for tests
 		{"internal/linear", ""},    // tests only
 		{"internal/injection", ""}, // tests only
 		{"internal/disktest", ""},  // for tests
