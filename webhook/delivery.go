@@ -36,9 +36,10 @@ type Delivery struct {
 	Session   perdure.SessionID         `json:"session_id,omitempty"`
 	Seq       int64                     `json:"seq,omitempty"`
 	State     State                     `json:"state"`
-	Attempts  int                       `json:"attempts"`        // tries that began, since it was queued or queued again
-	DueAt     time.Time                 `json:"due_at,omitzero"` // of the next try, while it is queued; while a try is under way, of the one after it
-	Tries     []Try                     `json:"tries,omitempty"` // the last ones, the oldest first
+	Attempts  int                       `json:"attempts"`          // tries that began, since it was queued or queued again
+	Sending   bool                      `json:"sending,omitempty"` // a try is under way
+	DueAt     time.Time                 `json:"due_at,omitzero"`   // of the next try, while it is queued; while one is under way, of the next if that is not heard of
+	Tries     []Try                     `json:"tries,omitempty"`   // the last ones, the oldest first
 	CreatedAt time.Time                 `json:"created_at"`
 	EndedAt   time.Time                 `json:"ended_at,omitzero"`
 }
@@ -62,7 +63,7 @@ func NewDelivery(w perdure.WebhookID, e perdure.Event, now time.Time) Delivery {
 
 // Again is a delivery that is queued anew. Its log stays.
 func (d Delivery) Again(now time.Time) Delivery {
-	d.State, d.Attempts, d.DueAt, d.EndedAt = Queued, 0, now, time.Time{}
+	d.State, d.Attempts, d.Sending, d.DueAt, d.EndedAt = Queued, 0, false, now, time.Time{}
 	return d
 }
 

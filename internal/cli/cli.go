@@ -88,6 +88,7 @@ type commandLine struct {
 	Schedule scheduleCommand `cmd:"" help:"Work at moments to come: create, list, show, next, explain, trigger, pause, resume, backfill, delete."`
 	Budget   budgetCommand   `cmd:"" help:"What may be spent: set, show, ledger, resume, remove."`
 	Cost     costCommand     `cmd:"" help:"What was spent: report."`
+	Webhook  webhookCommand  `cmd:"" help:"Send what happens to a URL: create, list, show, change, test, deliveries, redeliver, delete."`
 
 	Tool    toolCommand    `cmd:"" help:"The tools: list, show, call."`
 	Egress  egressCommand  `cmd:"" help:"Which hosts tools may reach: list, allow, deny, test."`

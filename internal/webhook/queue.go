@@ -185,11 +185,11 @@ func (s *Sender) claimOf(tx store.Tx, w store.Webhook) (taken []claimed, err err
 			break
 		}
 		if d.Attempts >= hook.MaxAttempts() { // the last try was cut off
-			d.State, d.DueAt, d.EndedAt = hook.Failed, tx.Now(), tx.Now()
+			d.State, d.Sending, d.DueAt, d.EndedAt = hook.Failed, false, tx.Now(), tx.Now()
 			err = tx.ChangeHookDelivery(d)
 			continue
 		}
-		d.Attempts, d.DueAt = d.Attempts+1, tx.Now().Add(s.lease())
+		d.Attempts, d.Sending, d.DueAt = d.Attempts+1, true, tx.Now().Add(s.lease())
 		if err = tx.ChangeHookDelivery(d); err == nil {
 			taken = append(taken, claimed{w, d})
 			s.enter(w)
@@ -232,4 +232,30 @@ func (s *Sender) release(all []claimed) {
 			s.failing--
 		}
 	}
+}
+
+// takeOver makes what a dead process was sending due at once. It does not count as a try, since nobody knows what became of it.
+func (s *Sender) takeOver(ctx context.Context) error {
+	hooks, err := s.enabledHooks(ctx)
+	if err != nil || len(hooks) == 0 {
+		return err
+	}
+	return s.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+		for _, w := range hooks {
+			found, err := tx.HookDeliveries(store.HookDeliveryFilter{Webhook: w.ID, DueBy: tx.Now().Add(s.lease())})
+			if err != nil {
+				return err
+			}
+			for _, d := range found {
+				if !d.Sending {
+					continue
+				}
+				d.Attempts, d.Sending, d.DueAt = d.Attempts-1, false, tx.Now()
+				if err := tx.ChangeHookDelivery(d); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
 }

@@ -186,6 +186,7 @@ func (s *Sender) settle(tx store.Tx, was hook.Delivery, o outcome) error {
 		return nil
 	}
 	now := tx.Now()
+	d.Sending = false
 	if o.cut {
 		d.Attempts, d.DueAt = d.Attempts-1, now
 		return tx.ChangeHookDelivery(d)

@@ -113,6 +113,14 @@ func (s *Sender) Run(ctx context.Context) error {
 	if s.cfg.Egress == nil {
 		return nil
 	}
+	if !s.cfg.Shared { // who sent before is dead
+		if err := s.takeOver(ctx); err != nil {
+			if store.Broken(err) {
+				return fmt.Errorf("webhooks: %w", err)
+			}
+			s.cfg.Log.Warn("what was being sent is sent again only after its lease", "error", err)
+		}
+	}
 	var group sync.WaitGroup
 	defer group.Wait()
 	nap := time.NewTimer(0)
