@@ -121,7 +121,7 @@ go vet "${packages[@]}"
 # the engine's suite over SQLite, Postgres and the wire (it runs with it over memory), twenty thousand steps on lanes,
 # what is about the disk and not about memory (power cuts, full disks, migrations that are killed), and what plays the program as
 # processes that are started, killed or followed from outside. So do those that print figures.
-readonly plain='^(TestEngineO(nSQLite|nPostgres|verHTTP)|TestLaneStorm|TestR18(EveryCommit|SabotageIsNoticed)|TestR(01|03|0[5-8]|12Rival|15KeysSurvive|20Followers|26|27|33Adopts).*|TestChaos.*|TestHowTo(CapSpending|Schedule)|TestTutorial|TestReportOverProviders|TestScripts|TestMCPProxy.*|TestQuickRun)$'
+readonly plain='^(TestEngineO(nSQLite|nPostgres|verHTTP)|TestLaneStorm|TestR18(EveryCommit|SabotageIsNoticed)|TestR(01|03|0[5-8]|12Rival|15KeysSurvive|15Webhook|20Followers|26|27|33Adopts).*|TestChaos.*|TestHowTo(CapSpending|Schedule)|TestTutorial|TestReportOverProviders|TestScripts|TestMCPProxy.*|TestQuickRun)$'
 readonly figures='^(TestR13EveryTransition|TestR13KillAtFire|TestR14ThousandSchedules|TestS22BudgetRace)$'
 step "go test -race -shuffle=on -skip $plain ${packages[*]}"
 go test -race -shuffle=on -timeout=20m -skip "$plain|TestR13KillAtFire|TestR14ThousandSchedules|TestS22BudgetRace" "${packages[@]}"

@@ -2,10 +2,12 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -19,7 +21,7 @@ import (
 type hookReceiver struct {
 	mu     sync.Mutex
 	posts  int                        // guarded by mu
-	events map[string]map[string]bool // guarded by mu: by webhook-id, the events that came under it
+	came   map[string]map[string]bool // guarded by mu: by webhook-id, the events that came under it
 	taken  map[string]int             // guarded by mu: by webhook-id, how often it was answered
 	held   chan struct{}              // one for each post that is not answered
 }
@@ -36,10 +38,10 @@ func (r *hookReceiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	r.mu.Lock()
 	r.posts++
 	hold := r.posts%3 == 1
-	if r.events[id] == nil {
-		r.events[id] = map[string]bool{}
+	if r.came[id] == nil {
+		r.came[id] = map[string]bool{}
 	}
-	r.events[id][m.Data.Event] = true
+	r.came[id][m.Data.Event] = true
 	if !hold {
 		r.taken[id]++
 	}
@@ -50,6 +52,64 @@ func (r *hookReceiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
+// hooked is a doorway whose server has a webhook.
+type hooked struct {
+	*doorway
+	*hookReceiver
+	hook  webhook.Made
+	kills int
+}
+
+// newHooked starts a server and makes a webhook at a receiver, which the operator lists. Made again under the same key, it is the
+// same webhook, and its first secret is nowhere.
+func newHooked(t *testing.T) *hooked {
+	t.Helper()
+	h := &hooked{doorway: newDoorway(t, nil), hookReceiver: &hookReceiver{came: map[string]map[string]bool{}, taken: map[string]int{}, held: make(chan struct{}, 1000)}}
+	server := httptest.NewServer(h.hookReceiver)
+	t.Cleanup(server.Close)
+	h.start()
+	rules := egress.Rules{Webhooks: []string{strings.TrimPrefix(server.URL, "http://")}}
+	if err := rules.Write(filepath.Join(h.data, egress.RulesFile)); err != nil {
+		t.Fatal(err)
+	}
+	order := post{"/v1/webhooks", "make", `{"url":"` + server.URL + `","types":["turn.completed"]}`}
+	made, _ := h.insist(order)
+	if made.into(t, &h.hook); made.status != http.StatusCreated || h.hook.Secret == "" {
+		t.Fatalf("new webhook: %d %s", made.status, made.body)
+	}
+	if again, _ := h.insist(order); strings.Contains(again.body, h.hook.Secret) || !strings.Contains(again.body, string(h.hook.ID)) {
+		t.Errorf("the request again shows the secret that nobody keeps, or makes another webhook: %s", again.body)
+	}
+	return h
+}
+
+// reborn kills the server and starts another.
+func (h *hooked) reborn() {
+	h.t.Helper()
+	h.kill()
+	h.start()
+	h.kills++
+}
+
+// killHeld kills the server while the receiver has a request of it that it does not answer.
+func (h *hooked) killHeld() {
+	h.t.Helper()
+	for len(h.held) > 0 {
+		<-h.held
+		h.reborn()
+	}
+}
+
+// deliveries lists the deliveries of the webhook.
+func (h *hooked) deliveries() []webhook.Delivery {
+	h.t.Helper()
+	var page struct {
+		Items []webhook.Delivery `json:"items"`
+	}
+	h.get("/v1/webhooks/"+string(h.hook.ID)+"/deliveries?limit=200").into(h.t, &page)
+	return page.Items
+}
+
 // TestR15WebhookSurvivesKills kills the server between an event and its delivery, and while a receiver has a delivery and has not
 // answered: each event arrives, under one id, and has one row.
 func TestR15WebhookSurvivesKills(t *testing.T) {
@@ -58,73 +118,32 @@ func TestR15WebhookSurvivesKills(t *testing.T) {
 	if testing.Short() {
 		rounds = 4
 	}
-	d := newDoorway(t, nil)
-	receiver := &hookReceiver{events: map[string]map[string]bool{}, taken: map[string]int{}, held: make(chan struct{}, 1000)}
-	server := httptest.NewServer(receiver)
-	defer server.Close()
-	rules := egress.Rules{Webhooks: []string{strings.TrimPrefix(server.URL, "http://")}}
-	d.start()
-	if err := rules.Write(filepath.Join(d.data, egress.RulesFile)); err != nil {
-		t.Fatal(err)
-	}
-	id := d.begin(d.script("steps: [{text: done, repeat: true}]"), "begin")
-	made, _ := d.insist(post{"/v1/webhooks", "make", `{"url":"` + server.URL + `","types":["turn.completed"]}`})
-	var hook webhook.Made
-	if made.into(t, &hook); made.status != http.StatusCreated || hook.Secret == "" {
-		t.Fatalf("new webhook: %d %s", made.status, made.body)
-	}
-	again, _ := d.insist(post{"/v1/webhooks", "make", `{"url":"` + server.URL + `","types":["turn.completed"]}`})
-	if strings.Contains(again.body, hook.Secret) || !strings.Contains(again.body, string(hook.ID)) {
-		t.Errorf("the request again shows the secret that nobody keeps, or makes another webhook: %s", again.body)
+	h := newHooked(t)
+	id := h.begin(h.script("steps: [{text: done, repeat: true}]"), "begin")
+	for i := range rounds {
+		h.insist(say(id, fmt.Sprintf("say-%d", i), "go"))
+		if h.rest(id); i%2 == 0 {
+			h.pause(0, 100*time.Millisecond) // often before it is queued
+			h.reborn()
+		}
+		h.killHeld()
 	}
 
-	kills := 0
-	for i := range rounds {
-		d.insist(say(id, "say-"+string(rune('a'+i)), "go"))
-		if d.rest(id); i%2 == 0 {
-			d.pause(0, 100*time.Millisecond) // often before it is queued
-			d.kill()
-			d.start()
-			kills++
-		}
-		for len(receiver.held) > 0 {
-			<-receiver.held
-			d.kill()
-			d.start()
-			kills++
-		}
-	}
-	list := func() (page struct {
-		Items []webhook.Delivery `json:"items"`
-	}) {
-		d.get("/v1/webhooks/"+string(hook.ID)+"/deliveries?limit=200").into(t, &page)
-		return page
-	}
-	d.until("all are delivered", func() bool {
-		if len(receiver.held) > 0 {
-			<-receiver.held
-			d.kill()
-			d.start()
-			kills++
-		}
-		n := 0
-		for _, one := range list().Items {
-			if one.State == webhook.Delivered {
-				n++
-			}
-		}
-		return n == rounds
+	h.until("all are delivered", func() bool {
+		h.killHeld()
+		open := slices.ContainsFunc(h.deliveries(), func(d webhook.Delivery) bool { return d.State != webhook.Delivered })
+		return !open && len(h.deliveries()) >= rounds
 	})
 
-	if n := len(list().Items); n != rounds {
+	if n := len(h.deliveries()); n != rounds {
 		t.Errorf("%d rows, want %d", n, rounds)
 	}
-	receiver.mu.Lock()
-	defer receiver.mu.Unlock()
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	seen := map[string]bool{}
-	for id, events := range receiver.events {
-		if len(events) != 1 || receiver.taken[id] == 0 {
-			t.Errorf("under %s came %v, and it was taken %d times", id, events, receiver.taken[id])
+	for id, events := range h.came {
+		if len(events) != 1 || h.taken[id] == 0 {
+			t.Errorf("under %s came %v, and it was taken %d times", id, events, h.taken[id])
 		}
 		for e := range events {
 			if seen[e] {
@@ -136,5 +155,5 @@ func TestR15WebhookSurvivesKills(t *testing.T) {
 	if len(seen) != rounds {
 		t.Errorf("%d events arrived, want %d", len(seen), rounds)
 	}
-	t.Logf("%d kills, %d posts of %d events", kills, receiver.posts, len(seen))
+	t.Logf("%d kills, %d posts of %d events", h.kills, h.posts, len(seen))
 }

@@ -112,7 +112,7 @@ func webhookTold(t *testing.T, open Harness) {
 		Type string          `json:"type"`
 		Data json.RawMessage `json:"data"`
 	}
-	if err := json.Unmarshal(one.body, &m); err != nil || m.Type != "turn.completed" {
+	if err := perdure.DecodeKnownJSON(one.body, &m); err != nil || m.Type != "turn.completed" {
 		t.Fatalf("got %s, %v", one.body, err)
 	}
 	if e, err := perdure.DecodeEvent(m.Data); err != nil || e.Session != s.id || e.Type() != "turn.completed" {
