@@ -1,11 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,11 +21,11 @@ import (
 
 // hookReceiver is an endpoint that every so often is asked and does not answer: the server is killed meanwhile.
 type hookReceiver struct {
-	mu     sync.Mutex
-	posts  int                        // guarded by mu
-	came   map[string]map[string]bool // guarded by mu: by webhook-id, the events that came under it
-	taken  map[string]int             // guarded by mu: by webhook-id, how often it was answered
-	held   chan struct{}              // one for each post that is not answered
+	mu    sync.Mutex
+	posts int                        // guarded by mu
+	came  map[string]map[string]bool // guarded by mu: by webhook-id, the events that came under it
+	taken map[string]int             // guarded by mu: by webhook-id, how often it was answered
+	held  chan struct{}              // one for each post that is not answered
 }
 
 func (r *hookReceiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
@@ -155,5 +157,26 @@ func TestR15WebhookSurvivesKills(t *testing.T) {
 	if len(seen) != rounds {
 		t.Errorf("%d events arrived, want %d", len(seen), rounds)
 	}
+	h.sealed()
 	t.Logf("%d kills, %d posts of %d events", h.kills, h.posts, len(seen))
+}
+
+// sealed wants no file of the data directory to hold the secret of the webhook.
+func (h *hooked) sealed() {
+	h.t.Helper()
+	bare := []byte(strings.TrimPrefix(h.hook.Secret, "whsec_"))
+	looked := 0
+	err := filepath.WalkDir(h.data, func(path string, entry os.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if looked++; bytes.Contains(text, bare) {
+			h.t.Errorf("%s holds the secret", path)
+		}
+		return err
+	})
+	if err != nil || looked == 0 {
+		h.t.Errorf("looked at %d files: %v", looked, err)
+	}
 }
