@@ -118,18 +118,21 @@ packages=("${@:-./...}")
 step "go vet ${packages[*]}"
 go vet "${packages[@]}"
 # These run without the detector, which would make them several times as slow and find nothing that it does not find elsewhere:
-# the engine's suite over SQLite, Postgres and the wire (it runs with it over memory), twenty thousand steps on lanes,
-# what is about the disk and not about memory (power cuts, full disks, migrations that are killed), and what plays the program as
-# processes that are started, killed or followed from outside. So do those that print figures.
-readonly plain='^(TestEngineO(nSQLite|nPostgres|verHTTP)|TestLaneStorm|TestR18(EveryCommit|SabotageIsNoticed)|TestR(01|03|0[5-8]|12Rival|15KeysSurvive|15Webhook|20Followers|26|27|33Adopts).*|TestChaos.*|TestHowTo(CapSpending|Schedule)|TestTutorial|TestReportOverProviders|TestScripts|TestMCPProxy.*|TestQuickRun)$'
+# the engine's suite over SQLite, Postgres and the wire (it runs with it over memory), twenty thousand steps on lanes, what
+# dies at each of its commits in turn, what is about the disk and not about memory (power cuts, full disks, migrations that
+# are killed), and what plays the program as processes that are started, killed or followed from outside. So do those that
+# print figures.
+readonly plain='^(TestR02KillPoints|TestStreamKilledEverywhere|Test(Subagent)?CrashPoints|TestEngineO(nSQLite|nPostgres|verHTTP)|TestLaneStorm|TestR18(EveryCommit|SabotageIsNoticed)|TestR(01|03|0[5-8]|12Rival|15KeysSurvive|15Webhook|20Followers|26|27|33Adopts).*|TestChaos.*|TestHowTo(CapSpending|Schedule)|TestTutorial|TestReportOverProviders|TestScripts|TestMCPProxy.*|TestQuickRun)$'
+# The simulation plays a few of its seeds with the detector, and all of them without: it decides by itself who comes when.
+readonly simulation='^TestR18(Simulation|SameSeedSameTrace)$'
 readonly figures='^(TestR13EveryTransition|TestR13KillAtFire|TestR14ThousandSchedules|TestS22BudgetRace)$'
 step "go test -race -shuffle=on -skip $plain ${packages[*]}"
-go test -race -shuffle=on -timeout=20m -skip "$plain|TestR13KillAtFire|TestR14ThousandSchedules|TestS22BudgetRace" "${packages[@]}"
+SEEDS=100 TWICE=4 go test -race -shuffle=on -timeout=20m -skip "$plain|TestR13KillAtFire|TestR14ThousandSchedules|TestS22BudgetRace" "${packages[@]}"
 if (($# == 0)); then
 	packages=(./bench/... ./cmd/perdure ./engine/local ./engine/remote ./internal/sim ./store/sqlite) # that have them
 fi
-step "go test -shuffle=on -run $plain ${packages[*]}"
-go test -shuffle=on -timeout=20m -run "$plain" "${packages[@]}"
+step "go test -shuffle=on -run $plain|$simulation ${packages[*]}"
+go test -shuffle=on -timeout=20m -run "$plain|$simulation" "${packages[@]}"
 if (($# == 0)); then
 	packages=(./internal/cron ./internal/meter ./engine/local)
 fi

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/veil"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
 )
@@ -320,7 +321,9 @@ func (p *taskPort) Send(ctx context.Context, id string, m perdure.TaskMessage) (
 	if err != nil {
 		return "", err
 	}
-	m.By = "agent"
+	known := p.e.known(p.owner.session)
+	m.By, m.Text = "agent", veil.Without(known, m.Text)
+	m.Data, _ = veil.WithoutJSON(known, m.Data)
 	m.ID = perdure.DeriveID[perdure.TaskMessageID](row.Secret, p.owner.created, string(p.owner.session), string(p.call)) // one call, one message
 	if task.Links.ChildSession != "" && m.InReplyTo == "" {
 		return p.e.tellChild(ctx, task.ID, m)

@@ -288,10 +288,18 @@ func (e *Effects) sealed(s *perdure.Session, m perdure.Message) perdure.Message 
 	return m
 }
 
-// taken takes out of the arguments of a call what may be recorded nowhere, and holds it for the call. What an order for a
+// taken takes out of the arguments of a call what may be recorded nowhere, and holds it for the call: what its tool declares
+// secret, and the values of the session's secrets wherever they stand.
+func (e *Effects) taken(key perdure.CallKey, t tool.Tool, args json.RawMessage) (json.RawMessage, bool) {
+	shown, some := e.declared(key, t, args)
+	shown, more := e.vault.TakeKnown(key, e.known(key.Session), shown)
+	return shown, some || more
+}
+
+// declared takes out of the arguments of a call what its tool declares secret, and holds it. What an order for a
 // background run has of that is not held: such a run is made later, by whoever has it then. An order that nobody can read is
 // held whole: it is refused.
-func (e *Effects) taken(key perdure.CallKey, t tool.Tool, args json.RawMessage) (json.RawMessage, bool) {
+func (e *Effects) declared(key perdure.CallKey, t tool.Tool, args json.RawMessage) (json.RawMessage, bool) {
 	spec := t.Spec()
 	if spec.Hints.CapabilityID != backgroundCapability {
 		return e.vault.Take(key, spec.Parameters, args)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/dispatch"
+	"github.com/perdure/perdure/internal/veil"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
 )
@@ -44,6 +45,11 @@ var _ tool.Schedules = (*taskPort)(nil)
 func (p *taskPort) CreateSchedule(ctx context.Context, o tool.ScheduleOrder) (perdure.Schedule, error) {
 	s := o.Schedule
 	s.ID, s.Session, s.Owner = "", p.owner.session, scheduledByModel
+	known := p.e.known(s.Session)
+	s.Title, s.Description, s.Action.Message = veil.Without(known, s.Title), veil.Without(known, s.Description), veil.Without(known, s.Action.Message)
+	if s.Action.Args, _ = veil.WithoutJSON(known, s.Action.Args); veil.Stands(s.Action.Args) {
+		return s, &tool.Denied{Result: veil.Lost()}
+	}
 	if s.Action.Tool != "" {
 		target, ok := p.e.lookup(p.owner.agent, s.Action.Tool)
 		if !ok {

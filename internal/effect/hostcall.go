@@ -1,6 +1,7 @@
 package effect
 
 import (
+	"bytes"
 	"context"
 	"crypto/hmac"
 	"crypto/rand"
@@ -175,7 +176,7 @@ func (e *Effects) makeHostCall(ctx context.Context, o HostOrder, by hostCaller) 
 			return known, err
 		}
 	}
-	args, _ := e.vault.Take(key, spec.Parameters, o.Args)
+	args, _ := e.taken(key, by.target, o.Args)
 	call := tool.Call{Session: o.Session, ID: key.Call, Tool: o.Tool, Args: args, Class: spec.Class}
 	if fault := e.fault(by.target, call); fault != nil {
 		fault.ErrorAs, fault.Refused = perdure.ErrorRejected, true
@@ -184,6 +185,9 @@ func (e *Effects) makeHostCall(ctx context.Context, o HostOrder, by hostCaller) 
 	j := e.judge(ctx, by.owner.agent, by.target, call, true) // nobody here knows what its caller read (S3)
 	if j.refusal != nil {
 		return refusedHost(key.Call, *j.refusal)
+	}
+	if !bytes.Equal(j.args, args) {
+		j.args, _ = e.taken(key, by.target, j.args)
 	}
 	print, err := perdure.Fingerprint(o.Tool, j.args)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/dispatch"
 	"github.com/perdure/perdure/internal/sessionfile"
+	"github.com/perdure/perdure/internal/veil"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
 )
@@ -28,8 +29,31 @@ type judged struct {
 
 // judge passes a call through the hooks and asks the policies, which see it after all rewriting. Every permission is
 // looked at before anybody is asked: a denial ends it, whatever the order (AP1).
-// read says that the model read what came from outside.
+// read says that the model read what came from outside. They see the values of the session's secrets that stand in its
+// arguments, of which nothing is recorded.
 func (e *Effects) judge(ctx context.Context, agent perdure.Agent, t tool.Tool, call tool.Call, read bool) judged {
+	recorded := call.Args
+	call.Args = e.vault.Known(perdure.CallKey{Session: call.Session, Call: call.ID}, t.Spec().Parameters, recorded)
+	whole := call.Args
+	j := e.judgeWhole(ctx, agent, t, call, read)
+	if bytes.Equal(j.args, whole) {
+		j.args = recorded
+	}
+	if !veil.Stands(recorded) {
+		return j
+	}
+	known := e.known(call.Session)
+	for i, p := range j.permissions {
+		j.permissions[i].Target, j.permissions[i].Reason = veil.Without(known, p.Target), veil.Without(known, p.Reason)
+	}
+	if j.refusal != nil {
+		j.refusal.Text = veil.Without(known, j.refusal.Text)
+	}
+	return j
+}
+
+// judgeWhole is judge for a call as it would run, but for what its tool declares secret.
+func (e *Effects) judgeWhole(ctx context.Context, agent perdure.Agent, t tool.Tool, call tool.Call, read bool) judged {
 	j := judged{args: call.Args}
 	deferred, refusal := e.before(ctx, t, &call)
 	if refusal != nil {

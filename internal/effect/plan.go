@@ -123,7 +123,14 @@ func (e *Effects) fault(t tool.Tool, call tool.Call) *tool.Result {
 		return nil
 	}
 	r := e.checkArgs(t, call, whole)
-	if r != nil {
+	switch {
+	case r == nil:
+	case veil.Stands(call.Args): // a text may tell a part of a secret: it is one about what is recorded
+		r.Text = veil.UnfitKnown
+		if told := e.checkArgs(t, call, call.Args); told != nil {
+			r.Text = veil.Fault(schema, call.Args, told.Text)
+		}
+	default:
 		r.Text = veil.Fault(schema, whole, r.Text)
 	}
 	return r

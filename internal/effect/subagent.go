@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/veil"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
 )
@@ -28,6 +29,8 @@ type birth struct {
 // Start makes a subagent. Handle, child and the parent's record are one commit, so none of them is there without the
 // others; a call that runs again finds what it made before (SA2, I9).
 func (p *taskPort) Start(ctx context.Context, o tool.AgentOrder) (task perdure.Task, err error) {
+	known := p.e.known(p.owner.session)
+	o.Name, o.Prompt = veil.Without(known, o.Name), veil.Without(known, o.Prompt)
 	agent, err := p.childAgent(o)
 	if err != nil {
 		return task, err
@@ -320,7 +323,7 @@ func (p *taskPort) Tell(ctx context.Context, text string) error {
 	if err != nil {
 		return fmt.Errorf("tell the parent: %w", err)
 	}
-	m := perdure.TaskMessage{Task: from.Task, Direction: perdure.Outbound, Text: text}
+	m := perdure.TaskMessage{Task: from.Task, Direction: perdure.Outbound, Text: veil.Without(p.e.known(p.owner.session), text)}
 	m.ID = perdure.DeriveID[perdure.TaskMessageID](row.Secret, p.owner.created, string(p.owner.session), string(p.call)) // one call, one message
 	err = p.e.work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
 		task, err := tx.Task(from.Parent, from.Task)

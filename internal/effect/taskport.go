@@ -37,7 +37,10 @@ func (p *taskPort) Spawn(ctx context.Context, s tool.Spawn) (tool.Spawned, error
 	spec := target.Spec()
 	var err error
 	var dropped veil.Vault // whoever orders: what is secret of it is recorded nowhere
-	if s.Args, _ = dropped.Take(perdure.CallKey{}, spec.Parameters, s.Args); veil.Hidden(s.Args) {
+	known := p.e.known(p.owner.session)
+	s.Title = veil.Without(known, s.Title)
+	s.Args, _ = dropped.Take(perdure.CallKey{}, spec.Parameters, s.Args)
+	if s.Args, _ = veil.WithoutJSON(known, s.Args); veil.Hidden(s.Args) || veil.Stands(s.Args) {
 		return tool.Spawned{}, &tool.Denied{Result: veil.Lost()}
 	}
 	task := perdure.Task{
@@ -58,6 +61,9 @@ func (p *taskPort) Spawn(ctx context.Context, s tool.Spawn) (tool.Spawned, error
 		return tool.Spawned{}, &tool.Denied{Result: *held}
 	}
 	task.Spec.Arguments, _ = dropped.Take(perdure.CallKey{}, spec.Parameters, j.args)
+	if task.Spec.Arguments, _ = veil.WithoutJSON(known, task.Spec.Arguments); veil.Stands(task.Spec.Arguments) { // of a hook's
+		return tool.Spawned{}, &tool.Denied{Result: veil.Lost()}
+	}
 	if task.ArgsHash, err = perdure.Fingerprint(s.Tool, task.Spec.Arguments); err != nil {
 		return tool.Spawned{}, err
 	}

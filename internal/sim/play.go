@@ -179,14 +179,15 @@ func (p *player) best() (best *item) {
 	for _, it := range p.w.gate.list() {
 		if it.rank == 0 {
 			p.w.probe(it)
-			n := p.w.seen[it.label]
-			if it.sort == look {
-				n = p.w.moved // how often somebody looks depends on whether two wake-ups came before the first was heard
-			}
-			it.rank = p.w.rank(it.label, n)
+			it.rank = p.w.rank(it.label, p.w.seen[it.label])
 			if it.sort == commit && !it.moves {
 				it.rank >>= 32 // it is no choice: it goes before everything that writes
 			}
+		}
+		if it.sort == look {
+			// How often somebody looks, and from when on, depends on whether two wake-ups came before the first was heard:
+			// a look that waits is as good as one that comes now.
+			it.rank = p.w.rank(it.label, p.w.moved)
 		}
 		if it.until.After(now) {
 			continue

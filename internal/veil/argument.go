@@ -209,13 +209,18 @@ func fill(args, held json.RawMessage) json.RawMessage {
 	if len(held) == 0 {
 		return args
 	}
-	if isMark(args) {
+	object, ok := objectOf(args)
+	if isMark(args) || !ok && Stands(args) {
 		return held
 	}
-	object, ok := objectOf(args)
 	before, had := objectOf(held)
 	if !ok || !had {
 		return args
+	}
+	for name := range object {
+		if Stands(name) { // nobody knows which it was
+			return held
+		}
 	}
 	if isMark(object[redact.Mark]) { // for all whose names are hidden, too
 		delete(object, redact.Mark)
@@ -226,7 +231,7 @@ func fill(args, held json.RawMessage) json.RawMessage {
 		}
 	}
 	for name, value := range object {
-		if old, there := before[name]; there && isMark(value) {
+		if old, there := before[name]; there && hides(value) {
 			object[name] = old
 		}
 	}

@@ -67,7 +67,7 @@ func (v *Vault) Hide(key perdure.CallKey, args json.RawMessage) json.RawMessage 
 // Fill returns the arguments of a call with what was taken out of them, and what that was, to be masked.
 func (v *Vault) Fill(key perdure.CallKey, schema, args json.RawMessage) (whole json.RawMessage, secrets *redact.Set) {
 	fields := fieldsOf(schema)
-	if fields.none() && !isMark(args) {
+	if fields.none() && !hides(args) {
 		return args, nil
 	}
 	v.mu.Lock()
@@ -130,11 +130,11 @@ func Fault(schema, args json.RawMessage, text string) string {
 	return text
 }
 
-// Gone returns the result of a call whose secret arguments are lost, since the process that had them is dead; nil: it has
+// Gone returns the result of a call whose secret arguments, or values of the session's secrets in the others, are lost, since the process that had them is dead; nil: it has
 // them all.
 func Gone(schema, args json.RawMessage) *tool.Result {
 	fields := fieldsOf(schema)
-	if fields.none() || !fields.marked(args) {
+	if !Stands(args) && (fields.none() || !fields.marked(args)) {
 		return nil
 	}
 	r := Lost()
@@ -144,5 +144,5 @@ func Gone(schema, args json.RawMessage) *tool.Result {
 // Lost is the result of a call whose arguments are not there any more.
 func Lost() tool.Result {
 	return tool.Error("The value is gone: it is never stored with a call, and the runtime restarted before the call had used it, " +
-		"or it was given in a call that runs later. Nothing was done. Ask for it again, and make the call anew.")
+		"or it was given in a call that runs later. The call was not run. Ask for it again, and make the call anew.")
 }

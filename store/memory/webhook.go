@@ -114,9 +114,6 @@ func (v *view) HookDeliveries(filter store.HookDeliveryFilter) (found []webhook.
 		case due.IsZero() && filter.Before != "" && d.ID >= filter.Before:
 			continue
 		}
-		if d, err = stored(d); err != nil {
-			return nil, err
-		}
 		found = append(found, d)
 	}
 	slices.SortFunc(found, func(a, b webhook.Delivery) int {
@@ -128,7 +125,13 @@ func (v *view) HookDeliveries(filter store.HookDeliveryFilter) (found []webhook.
 		}
 		return strings.Compare(string(a.ID), string(b.ID))
 	})
-	return first(found, filter.Limit), nil
+	found = first(found, filter.Limit)
+	for i, d := range found {
+		if found[i], err = stored(d); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
 }
 
 // AddHookDelivery queues a delivery.
