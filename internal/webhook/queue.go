@@ -117,6 +117,14 @@ func begin(tx store.Tx, w *store.Webhook) error {
 type claimed struct {
 	hook     store.Webhook
 	delivery hook.Delivery
+	place    *place
+}
+
+// place is what a try has of the places. A slow one gives it up before it ends, so that a crowd of endpoints that do not answer
+// keeps nobody waiting; it counts for its own endpoint until it ends.
+type place struct {
+	failing bool // of those that fail
+	left    bool // guarded by Sender.mu
 }
 
 // claim takes what is due and has a place. It is the intent before the act: the row says how many tries began, and when it is due
@@ -135,15 +143,17 @@ func (s *Sender) claim(ctx context.Context, hooks []store.Webhook) (all []claime
 		if err != nil {
 			return err
 		}
-		for i := range hooks {
-			w := hooks[(i+s.turn)%len(hooks)]
-			if !w.Enabled {
-				continue
-			}
-			taken, err := s.claimOf(tx, w)
-			all = append(all, taken...)
-			if err != nil {
-				return err
+		for _, most := range []int{1, placesEach} { // each has one, before any has more
+			for i := range hooks {
+				w := hooks[(i+s.turn)%len(hooks)]
+				if !w.Enabled {
+					continue
+				}
+				taken, err := s.claimOf(tx, w, most)
+				all = append(all, taken...)
+				if err != nil {
+					return err
+				}
 			}
 		}
 		return nil
@@ -173,9 +183,9 @@ func (s *Sender) anyDue(ctx context.Context, hooks []store.Webhook) (due bool, e
 	})
 }
 
-// claimOf claims what is due of one webhook.
-func (s *Sender) claimOf(tx store.Tx, w store.Webhook) (taken []claimed, err error) {
-	n := s.free(w)
+// claimOf claims up to so many of what is due of one webhook.
+func (s *Sender) claimOf(tx store.Tx, w store.Webhook, most int) (taken []claimed, err error) {
+	n := min(s.free(w), most)
 	if n == 0 {
 		return nil, nil
 	}
@@ -191,8 +201,7 @@ func (s *Sender) claimOf(tx store.Tx, w store.Webhook) (taken []claimed, err err
 		}
 		d.Attempts, d.Sending, d.DueAt = d.Attempts+1, true, tx.Now().Add(s.lease())
 		if err = tx.ChangeHookDelivery(d); err == nil {
-			taken = append(taken, claimed{w, d})
-			s.enter(w)
+			taken = append(taken, claimed{w, d, s.enter(w)})
 		}
 	}
 	return taken, err
@@ -209,28 +218,42 @@ func (s *Sender) free(w store.Webhook) int {
 	return max(min(left, each-s.sending[w.ID]), 0)
 }
 
-func (s *Sender) enter(w store.Webhook) {
+// enter takes a place.
+func (s *Sender) enter(w store.Webhook) *place {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	p := &place{failing: w.Failures > 0}
 	s.sending[w.ID]++
 	s.total++
-	if w.Failures > 0 {
+	if p.failing {
 		s.failing++
+	}
+	return p
+}
+
+// leave gives a place up, once.
+func (s *Sender) leave(p *place) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p.left {
+		return
+	}
+	p.left = true
+	s.total--
+	if p.failing {
+		s.failing--
 	}
 }
 
-// release gives places back.
+// release ends tries.
 func (s *Sender) release(all []claimed) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	for _, c := range all {
+		s.leave(c.place)
+		s.mu.Lock()
 		if s.sending[c.hook.ID]--; s.sending[c.hook.ID] == 0 {
 			delete(s.sending, c.hook.ID)
 		}
-		s.total--
-		if c.hook.Failures > 0 {
-			s.failing--
-		}
+		s.mu.Unlock()
 	}
 }
 

@@ -27,6 +27,11 @@ var errGone = errors.New("the event is gone")
 func (s *Sender) deliver(ctx context.Context, c claimed) {
 	defer ring(s.freed)
 	defer s.release([]claimed{c})
+	slow := time.AfterFunc(slowAfter, func() {
+		s.leave(c.place)
+		ring(s.freed)
+	})
+	defer slow.Stop()
 	began := time.Now()
 	try := hook.Try{At: began}
 	err := s.post(ctx, c, &try)

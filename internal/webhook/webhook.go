@@ -33,9 +33,10 @@ const (
 	// RotationTime is how long the former secret signs beside the new one.
 	RotationTime = 24 * time.Hour
 
-	places        = 32 // deliveries that are sent at once
+	places        = 32 // deliveries that are sent at once, but for those that take longer than slowAfter
 	placesFailing = 16 // of them, to endpoints whose last try failed
-	placesEach    = 4  // of them, to one endpoint; one, if its last try failed
+	placesEach    = 4  // to one endpoint, also of slow ones; one, if its last try failed
+	slowAfter     = 2 * time.Second
 )
 
 // Egress is the way out, under the guard.
@@ -70,8 +71,8 @@ type Sender struct {
 
 	mu      sync.Mutex
 	sending map[perdure.WebhookID]int // guarded by mu: tries under way
-	failing int                       // guarded by mu: of them, to endpoints that fail
-	total   int                       // guarded by mu
+	failing int                       // guarded by mu: of total, to endpoints that fail
+	total   int                       // guarded by mu: places that are taken
 	turn    int                       // only touched in Run: which webhook is served first
 	pruned  time.Time                 // only touched in Run
 }
