@@ -87,7 +87,7 @@ func (c Config) sealedRows(ctx context.Context) (rows []sealedRow, err error) {
 			return err
 		}
 		for _, w := range hooks {
-			rows = append(rows, c.webhookRows(w)...)
+			rows = append(rows, c.webhookRows(w, r.Now())...)
 		}
 		connections, err := r.Connections("")
 		for _, one := range connections {

@@ -22,13 +22,13 @@ func (c Config) OpenWebhook(id perdure.WebhookID, sealed []byte) (string, error)
 	return text, nil
 }
 
-// webhookRows are the secrets of a webhook. A former one that does not sign any more goes when the row is written.
-func (c Config) webhookRows(w store.Webhook) []sealedRow {
+// webhookRows are the secrets of a webhook. A former one that does not sign any more at a moment is none.
+func (c Config) webhookRows(w store.Webhook, now time.Time) []sealedRow {
 	at := c.placeOf("webhook", string(w.ID))
 	rows := []sealedRow{{"the secret of " + string(w.ID), at, w.Sealed, func(tx store.Tx, sealed []byte) error {
 		return resealWebhook(tx, w, func(row *store.Webhook) { row.Sealed = sealed })
 	}}}
-	if len(w.Former) > 0 {
+	if len(w.Former) > 0 && now.Before(w.FormerUntil) {
 		rows = append(rows, sealedRow{"the former secret of " + string(w.ID), at, w.Former, func(tx store.Tx, sealed []byte) error {
 			return resealWebhook(tx, w, func(row *store.Webhook) { row.Former = sealed })
 		}})
@@ -45,11 +45,7 @@ func resealWebhook(tx store.Tx, was store.Webhook, change func(*store.Webhook)) 
 	if !row.FormerUntil.Equal(was.FormerUntil) {
 		return fmt.Errorf("%w: its secret was rotated", perdure.Conflict)
 	}
-	if !row.FormerUntil.IsZero() && !tx.Now().Before(row.FormerUntil) {
-		row.Former, row.FormerUntil = nil, time.Time{}
-	} else {
-		change(&row)
-	}
+	change(&row)
 	_, err = tx.PutWebhook(row)
 	return err
 }
