@@ -58,7 +58,10 @@ func (r *rig) posts() map[string]ask {
 	want[engine.Session](r, 201, post("/v1/sessions", `{"agent":{},"id":"session_019aa0000000700080000000000000aa"}`)) // of the example
 	paused := r.hourly()
 	want[shownSchedule](r, 200, post(paused+"/pause", `{}`))
+	hook := r.hook()
 	return map[string]ask{
+		"test-webhook":      post(hook+"/test", `{}`),
+		"redeliver-webhook": post(r.pinged(hook)+"/redeliver", `{}`),
 		"create-schedule":   post("/v1/schedules", `{"session_id":"session_019aa0000000700080000000000000aa","cron_expression":"@daily","action":{"message":"look"}}`),
 		"trigger-schedule":  post(r.hourly()+"/trigger", `{}`),
 		"pause-schedule":    post(r.hourly()+"/pause", `{"reason":"r"}`),

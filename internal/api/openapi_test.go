@@ -121,15 +121,15 @@ func TestH1Whole(t *testing.T) {
 			t.Errorf("%s %s: id %q, summary %q", method, path, op.ID, op.Summary)
 		}
 		ids[op.ID] = true
-		if (method == "post" || method == "put") != (op.RequestBody != nil) {
-			t.Errorf("%s: a body is for POST and PUT", op.ID)
+		if (method == "post" || method == "put" || method == "patch") != (op.RequestBody != nil) {
+			t.Errorf("%s: a body is for POST, PUT and PATCH", op.ID)
 		}
 		for _, status := range []string{"400", "406", "500"} {
 			if _, ok := op.Responses[status].Content["application/problem+json"]; !ok {
 				t.Errorf("%s does not tell of %s", op.ID, status)
 			}
 		}
-		if _, ok := op.Responses["404"]; ok != (strings.Contains(path, "{") || op.ID == "create-schedule") { // whose body names a session
+		if _, ok := op.Responses["404"]; ok != (strings.Contains(path, "{") || op.ID == "create-schedule" || op.ID == "create-webhook") { // whose bodies name a session
 			t.Errorf("%s: 404 is for paths that name something", op.ID)
 		}
 		for _, name := range regexp.MustCompile(`{(\w+)}`).FindAllStringSubmatch(path, -1) {
@@ -146,7 +146,7 @@ func TestH1Whole(t *testing.T) {
 			}
 		}
 	})
-	if len(ids) != 58 {
+	if len(ids) != 67 {
 		t.Errorf("%d operations", len(ids))
 	}
 }
@@ -174,7 +174,7 @@ func (r *rig) ofBudget(path, name string) string {
 func TestH1Examples(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	posts := r.posts()
+	posts := r.withHooks(r.posts())
 	s, _ := r.document()
 	session := r.session()
 	r.say(session, "spawn stream")
@@ -206,8 +206,8 @@ func TestH1Examples(t *testing.T) {
 		path = strings.ReplaceAll(path, "/v1/schedules/{id}", strings.TrimSuffix(posts["trigger-schedule"].path, "/trigger"))
 		path = strings.NewReplacer("/v1/sessions/{id}", session, "/v1/approvals/{id}", "/v1/approvals/"+string(approval)).Replace(path)
 		q := ask{method: strings.ToUpper(method), path: path, header: map[string]string{"Accept": "application/json"}}
-		q.path = r.ofBudget(q.path, op.ID)
-		if method == "put" {
+		q.path = r.ofWebhook(r.ofBudget(q.path, op.ID))
+		if method == "put" || method == "patch" {
 			q.body = string(op.RequestBody.Content["application/json"].Example)
 		}
 		if method == "post" {
@@ -247,7 +247,7 @@ func TestH1Examples(t *testing.T) {
 			t.Errorf("%s: %v", op.ID, err)
 		}
 	})
-	if ran != 57 {
+	if ran != 66 {
 		t.Errorf("%d examples ran", ran)
 	}
 }

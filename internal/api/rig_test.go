@@ -81,6 +81,7 @@ type rig struct {
 	cfg    api.Config
 	gate   chan struct{} // lets hold, charge and once end
 	in     chan string   // who was entered
+	ring   string        // the file of the keyring; empty: there is none yet
 	stop   func()
 	once   sync.Once
 }
@@ -172,6 +173,7 @@ func (r *rig) startEngine() {
 		}))
 	r.eng, err = local.Open(r.t.Context(), local.Config{
 		Store: r.store, Model: m, Tools: tool.NewRegistry(tools...), Drain: -1, Beat: time.Hour, Lease: 4 * time.Hour,
+		Webhooks: local.Webhooks{Egress: nowhere{}}, Secrets: r.secrets(),
 	})
 	if err != nil {
 		r.t.Fatal(err)
