@@ -39,6 +39,7 @@ bench: ## measures Perdure beside plain SQLite, and beside plain Postgres where 
 	CGO_ENABLED=0 go run ./bench
 	CGO_ENABLED=0 go run ./bench/schedules
 	CGO_ENABLED=0 go run ./bench/borders
+	CGO_ENABLED=0 go run ./bench/bulk
 
 conformance: ## the MCP suites against our server, the inspector's CLI, and two servers of others behind the proxy; installs what it needs of Node
 	@bash scripts/conformance.sh

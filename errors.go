@@ -16,6 +16,7 @@ const (
 	UnknownOutcome Kind = "unknown outcome" // it may or may not have happened
 	Storage        Kind = "storage"         // the store cannot promise durability any more
 	Invalid        Kind = "invalid"         // the input is wrong, and will be wrong again
+	Denied         Kind = "denied"          // who asks is known, and may not
 )
 
 // Error makes Kind an error; its text is the kind's name.

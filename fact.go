@@ -468,7 +468,7 @@ type LeaseCleanupFailed struct {
 type FileWritten struct {
 	Path      string `json:"path"`
 	SizeBytes int64  `json:"size_bytes"`          // of the content; of what was removed: 0
-	Directory bool   `json:"directory,omitempty"` // it was made
+	Directory bool   `json:"directory,omitempty"` // it was made, or moved here with all below it
 	Removed   bool   `json:"removed,omitempty"`   // with all below it
 }
 

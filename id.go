@@ -35,6 +35,8 @@ type (
 	WebhookID     string // webhook_…, v7: where events are sent
 	// WebhookDeliveryID is whd_…, derived: an event on its way to a webhook, and what its receiver knows it by.
 	WebhookDeliveryID string
+	TokenID           string // token_…, v7: what lets somebody in; not the secret
+	BulkID            string // bulk_…, v7: one thing done to many
 )
 
 // CallID names one tool invocation within its session. It comes from the model and is kept as it is (N7).
@@ -103,6 +105,12 @@ func (WebhookID) Prefix() string { return "webhook" }
 
 // Prefix returns "whd".
 func (WebhookDeliveryID) Prefix() string { return "whd" }
+
+// Prefix returns "token".
+func (TokenID) Prefix() string { return "token" }
+
+// Prefix returns "bulk".
+func (BulkID) Prefix() string { return "bulk" }
 
 // Prefix returns "task".
 func (TaskID) Prefix() string { return "task" }

@@ -94,7 +94,8 @@ func (a Account) Refuses(need Need, step, waived bool) *Refusal {
 	if a.Action == Warn {
 		return nil
 	}
-	whose := fmt.Sprintf("budget %s of %s %s", a.ID, a.Scope, a.Subject.ID)
+	_, of := a.Subject.Of()
+	whose := fmt.Sprintf("budget %s of %s %s", a.ID, of.Scope, of.ID)
 	switch {
 	case a.Action == Pause && waived:
 		return nil

@@ -3,6 +3,7 @@ package budget
 import (
 	"fmt"
 	"regexp"
+	"strings"
 	"time"
 
 	"github.com/perdure/perdure"
@@ -57,6 +58,36 @@ func (c Currency) Money() bool {
 		return false
 	}
 	return true
+}
+
+// unitSeparator stands between an org and the name of one of its users or agents. No name of an org has one.
+const unitSeparator = "\x1f"
+
+// In returns a subject as it is kept for an org. Users and agents of two orgs are not the same, whatever their names.
+func (s Subject) In(org string) Subject {
+	switch {
+	case s.Scope != User && s.Scope != Agent:
+	case org == "" || org == DefaultOrg:
+		s.ID = strings.ReplaceAll(s.ID, unitSeparator, "?")
+	default:
+		s.ID = org + unitSeparator + s.ID
+	}
+	return s
+}
+
+// Of returns whose org a subject is of, and what it is called there. A session's org is empty: the session knows it.
+func (s Subject) Of() (org string, plain Subject) {
+	switch s.Scope {
+	case Org:
+		return s.ID, s
+	case User, Agent:
+		if org, name, ok := strings.Cut(s.ID, unitSeparator); ok {
+			s.ID = name
+			return org, s
+		}
+		return DefaultOrg, s
+	}
+	return "", s
 }
 
 // Action is what a budget does at its limit.

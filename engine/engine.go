@@ -35,6 +35,12 @@ type Engine interface {
 	WebhookDeliveries
 	Tools
 	HostCalls
+	Tokens
+	Files
+	Values
+	Secrets
+	SessionChanges
+	Bulks
 }
 
 // Sessions starts sessions and shows them.
@@ -203,6 +209,8 @@ type Session struct {
 	Parent    perdure.SessionID     `json:"parent_session_id,omitempty"`      // whose subagent it is
 	Root      perdure.SessionID     `json:"root_session_id"`                  // of its tree; its own id without a parent
 	Forked    perdure.SessionID     `json:"forked_from_session_id,omitempty"` // lineage only, never nesting (SA1)
+	Org       string                `json:"org"`                              // whose it is, for ever
+	User      string                `json:"user,omitempty"`                   // of the org; empty: nobody's in particular
 }
 
 // Frame is what a follower sees: an event, or something for display that was never stored.

@@ -5,12 +5,14 @@
 #   PERDURE_NAMES=n      hostile names, each given to every method of every place that keeps files (2,000)
 #   PERDURE_RACES=n      attempts while files, links and directories are swapped under them (100,000)
 #   PERDURE_CANARIES=n   secrets that must turn up nowhere (1,000)
+#   R15_REQUESTS=n       requests that are sent again and again, over restarts (10,000)
 #   SECURITY_FLAGS=…     more for go test, for instance -race
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 exec </dev/null
 
 export PERDURE_INJECTIONS=all PERDURE_NAMES=${PERDURE_NAMES:-2000} PERDURE_RACES=${PERDURE_RACES:-100000} PERDURE_CANARIES=${PERDURE_CANARIES:-1000}
+export R15_REQUESTS=${R15_REQUESTS:-10000}
 
 # run PATTERN PACKAGE... runs the tests of a pattern, shows the lines that count, and ends where one is red or none is there.
 run() {
@@ -37,4 +39,6 @@ run '^(TestS1|TestS2|TestDial)' ./internal/egress
 run '^TestS3' ./internal/injection
 printf 'security: the sandbox\n'
 run '^(TestS11|TestS12)' ./internal/supervise
+printf 'security: duplicates: %s requests\n' "$R15_REQUESTS"
+run '^TestR15Duplicates' ./cmd/perdure
 printf 'security: done\n'

@@ -10,7 +10,7 @@ import (
 // ScheduleCaps bound how many schedules are enabled. The zero value bounds nothing.
 type ScheduleCaps struct {
 	Session int // of one session; 0: no limit
-	Org     int // of all; 0: no limit
+	Org     int // of all of its org; 0: no limit
 }
 
 // Check says whether one more schedule may be enabled beside so many, the same in every store: nil, or Limit in the words that

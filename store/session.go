@@ -12,6 +12,8 @@ type Session struct {
 	Parent    perdure.SessionID // whose subagent it is; empty: nobody's
 	Root      perdure.SessionID // of its tree; its own id without a parent
 	Forked    perdure.SessionID // the session that it was forked from; lineage only (SA1)
+	Org       string            // whose it is, for ever: a word of ours; empty: the default one
+	User      string            // of the org; empty: nobody's in particular
 	Title     string
 	Status    perdure.SessionStatus
 	LastSeq   int64
@@ -31,6 +33,8 @@ func (s Session) Unread() bool { return s.LastSeq > s.TakenSeq }
 type SessionFilter struct {
 	Unrested bool              // only those that a worker drives or drove: Worker is set
 	Parent   perdure.SessionID // only its children; empty: everybody
+	Org      string            // with OneOrg: only those of this org, which may be the empty one
+	OneOrg   bool              // else of all; not together with the two above
 	Limit    int               // 0: no limit
 }
 
@@ -53,7 +57,7 @@ type SessionReader interface {
 
 // SessionWriter writes sessions.
 type SessionWriter interface {
-	// CreateSession adds a row of ID, Parent, Root, Forked, Title, Status, Secret, CreatedAt and UpdatedAt, the moments
+	// CreateSession adds a row of ID, Parent, Root, Forked, Org, User, Title, Status, Secret, CreatedAt and UpdatedAt, the moments
 	// cut to microseconds. An empty Root is stored as ID. The other fields begin at zero, whatever s says. Conflict:
 	// the id exists.
 	CreateSession(s Session) error

@@ -222,6 +222,18 @@ type FileWrite struct {
 	Path    string
 	Content []byte
 	If      *[]byte // nil: unconditional
+	New     bool    // Conflict when anything is there; not with If
+}
+
+// Mover is files that can be moved, and removed while they are what somebody read.
+type Mover interface {
+	// Move gives a file, or a directory with all below it, another path and makes missing parents. It replaces nothing:
+	// Conflict when something stands in the new place, and for what is read-only. NotFound: nothing is there. Invalid: it is
+	// the root, or a directory on its way into itself.
+	Move(ctx context.Context, from, to string) (FileStat, error)
+	// RemoveIf deletes a file that has this content, and says whether it was there. Conflict: it has another, or is a
+	// directory.
+	RemoveIf(ctx context.Context, path string, content []byte) (bool, error)
 }
 
 // FileError says what stands in the way of a file operation; errors.Is also tells its kind.

@@ -40,6 +40,7 @@ type Webhook struct {
 	Body         Body              `json:"body"`
 	Session      perdure.SessionID `json:"session_id,omitempty"` // whose events; empty: everybody's
 	Owner        string            `json:"owner,omitempty"`      // who made it
+	Org          string            `json:"org,omitempty"`        // whose it is, and whose events it gets; empty: the default one
 	Enabled      bool              `json:"enabled"`
 	Disabled     string            `json:"disabled_reason,omitempty"` // empty: it is enabled, or nobody said
 	Failures     int               `json:"failures"`                  // tries in a row that failed
@@ -112,9 +113,9 @@ func (w Webhook) Check() error {
 	return nil
 }
 
-// Wants reports whether an event is to be sent to a webhook.
-func (w Webhook) Wants(e perdure.Event) bool {
-	if !w.Enabled || w.Session != "" && w.Session != e.Session || !Sent(e) {
+// Wants reports whether an event of a session of an org, where empty is the default one, is to be sent to a webhook.
+func (w Webhook) Wants(org string, e perdure.Event) bool {
+	if !w.Enabled || w.Org != org || w.Session != "" && w.Session != e.Session || !Sent(e) {
 		return false
 	}
 	return len(w.Types) == 0 || slices.ContainsFunc(w.Types, func(one string) bool { return matches(one, string(e.Type())) })

@@ -35,17 +35,17 @@ func TestWants(t *testing.T) {
 		"what is no end":            {nil, perdure.Event{Fact: perdure.TurnStarted{}}, false},
 		"what somebody must answer": {nil, perdure.Event{Fact: perdure.ApprovalRequested{}}, true},
 	} {
-		if got := hook(c.types...).Wants(c.event); got != c.want {
+		if got := hook(c.types...).Wants("", c.event); got != c.want {
 			t.Errorf("%s: got %t", name, got)
 		}
 	}
 	off, other := hook(), hook()
 	off.Enabled, other.Session = false, "session_00000000000070008000000000000001"
-	if e := (perdure.Event{Session: "session_00000000000070008000000000000002", Fact: perdure.TurnCompleted{}}); off.Wants(e) || other.Wants(e) {
-		t.Error("one that is off, or another session's, wants it")
+	if e := (perdure.Event{Session: "session_00000000000070008000000000000002", Fact: perdure.TurnCompleted{}}); off.Wants("", e) || other.Wants("", e) || hook().Wants("acme", e) {
+		t.Error("one that is off, or another session's or org's, wants it")
 	}
 	other.Session = "session_00000000000070008000000000000002"
-	if !other.Wants(perdure.Event{Session: other.Session, Fact: perdure.TurnCompleted{}}) {
+	if !other.Wants("", perdure.Event{Session: other.Session, Fact: perdure.TurnCompleted{}}) {
 		t.Error("its own session's is not wanted")
 	}
 }

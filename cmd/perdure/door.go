@@ -16,6 +16,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
+	"github.com/perdure/perdure/internal/access"
 	"github.com/perdure/perdure/internal/api"
 	"github.com/perdure/perdure/store"
 )
@@ -52,7 +53,8 @@ func newDoor(eng engine.Engine, st store.Store, dir string, log *slog.Logger) *d
 type opening struct {
 	listener net.Listener
 	cfg      api.Config // but for the engine
-	tools    []string   // that MCP clients see; nil: there is no /mcp
+	store    store.Store
+	tools    []string // that MCP clients see; nil: there is no /mcp
 	server   *http.Server
 	guests   *guests
 	made     atomic.Pointer[func() (*api.API, error)]
@@ -63,6 +65,7 @@ type opening struct {
 // wait for it.
 func (o *opening) serves(eng engine.Engine) {
 	cfg := o.cfg
+	eng = access.NewGuard(eng, access.Of(o.store), cfg.Log)
 	cfg.Engine = eng
 	made := sync.OnceValues(func() (*api.API, error) { return api.New(cfg) })
 	o.made.Store(&made)
@@ -85,7 +88,7 @@ func (o *opening) drain() {
 // add serves the API of the engine on a listener, as soon as that runs. cfg says who may ask.
 func (d *door) add(listener net.Listener, cfg api.Config) {
 	cfg.Keys, cfg.Log, cfg.Version, cfg.Ready = d.keys, d.log, version().Version, d.checks
-	o := &opening{listener: listener, cfg: cfg, tools: d.tools, guests: &guests{gone: make(chan struct{})}}
+	o := &opening{listener: listener, cfg: cfg, store: d.keys.store, tools: d.tools, guests: &guests{gone: make(chan struct{})}}
 	o.serves(d.engine)
 	answer := func(w http.ResponseWriter, r *http.Request) {
 		if made := o.mcp.Load(); made != nil && r.URL.Path == "/mcp" {

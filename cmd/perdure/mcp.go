@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"crypto/sha256"
-	"crypto/subtle"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -16,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -24,6 +24,7 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/engine/local"
+	"github.com/perdure/perdure/internal/access"
 	"github.com/perdure/perdure/internal/api"
 	"github.com/perdure/perdure/internal/cli"
 	"github.com/perdure/perdure/internal/cli/mcp"
@@ -78,16 +79,47 @@ func newMCP(ctx context.Context, eng engine.Engine, names []string, cfg api.Conf
 	if cfg.Local {
 		config.Local = &mcpserver.Principal{ID: localPrincipal}
 	} else {
-		sum := sha256.Sum256([]byte(cfg.Token))
-		config.Verify = func(_ context.Context, token string) (mcpserver.Principal, error) {
-			given := sha256.Sum256([]byte(token))
-			if subtle.ConstantTimeCompare(given[:], sum[:]) != 1 {
-				return mcpserver.Principal{}, errors.New("the token is not the one of this server")
-			}
-			return mcpserver.Principal{ID: "api"}, nil
-		}
+		config.Verify = verifiedBefore
 	}
-	return mcpserver.New(ctx, config)
+	server, err := mcpserver.New(ctx, config)
+	if err != nil || cfg.Local {
+		return server, err
+	}
+	return admitting(cfg.Keyring, server), nil
+}
+
+// admitting looks at the token of a request before anything else does, so that what the request has under way ends with it. Who
+// is nobody goes on without a principal, and is refused in the words of the protocol.
+func admitting(keys *access.Keyring, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+		if !strings.EqualFold(scheme, "bearer") || len(r.Header.Values("Authorization")) != 1 {
+			next.ServeHTTP(w, r)
+			return
+		}
+		who, err := keys.Verify(r.Context(), strings.TrimSpace(token), r.RemoteAddr)
+		var wait *access.Wait
+		switch {
+		case errors.As(err, &wait):
+			w.Header().Set("Retry-After", strconv.Itoa(1+int(wait.For.Seconds())))
+			http.Error(w, wait.Error(), http.StatusTooManyRequests)
+			return
+		case err == nil:
+			ctx, leave := keys.While(r.Context(), who)
+			defer leave()
+			r = r.WithContext(ctx)
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// verifiedBefore is the principal that admitting found.
+func verifiedBefore(ctx context.Context, _ string) (mcpserver.Principal, error) {
+	who, ok := access.From(ctx)
+	if !ok {
+		return mcpserver.Principal{}, access.Unknown
+	}
+	return mcpserver.Principal{ID: who.ID, Approve: who.May(access.Approve), Who: &who}, nil
 }
 
 // serveMCP serves tools to one client on stdio. Whoever holds the data directory does the work, or else this process does.

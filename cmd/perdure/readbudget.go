@@ -29,3 +29,8 @@ func (r *reader) CheckBudgets(ctx context.Context, id perdure.SessionID) (budget
 func (r *reader) Costs(ctx context.Context, q engine.CostQuery) (engine.CostReport, error) {
 	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) (engine.CostReport, error) { return eng.Costs(ctx, q) })
 }
+
+// Tokens implements engine.Tokens.
+func (r *reader) Tokens(ctx context.Context) ([]engine.Token, error) {
+	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) ([]engine.Token, error) { return eng.Tokens(ctx) })
+}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/access"
 	"github.com/perdure/perdure/internal/api"
 	"github.com/perdure/perdure/internal/cli"
 )
@@ -54,7 +55,7 @@ func serve(ctx context.Context, s cli.Serving) (err error) {
 	if err != nil {
 		return errors.Join(err, closing())
 	}
-	eng.door.add(listener, api.Config{Token: token, Disclosure: api.Disclosure(s.Disclosure)})
+	eng.door.add(listener, api.Config{Token: token, Keyring: access.NewKeyring(access.Config{Store: st, Root: token, Log: s.Log}), Disclosure: api.Disclosure(s.Disclosure)})
 	s.Ready(cli.Served{URL: "http://" + listener.Addr().String(), Socket: eng.door.socket, TokenFile: filepath.Join(s.Dir, tokenFile)})
 	return eng.Run(ctx)
 }

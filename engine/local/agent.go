@@ -101,7 +101,7 @@ func (e *Engine) start(ctx context.Context, id perdure.SessionID, made overlaid)
 	if err := e.seed(ctx, id, made); err != nil {
 		return err
 	}
-	return e.cfg.Store.InTx(ctx, func(tx store.Tx) error { return e.startSession(tx, id, made) })
+	return e.cfg.Store.InTx(ctx, func(tx store.Tx) error { return e.startSession(tx, id, rowOwner(ctx), made) })
 }
 
 // digestOf is the same for orders that say the same, and for no others (N5). The id is in it, so that a copy of a session,
@@ -339,11 +339,11 @@ func (e *Engine) seed(ctx context.Context, id perdure.SessionID, made overlaid) 
 }
 
 // startSession is the commit: the row, the files that the store keeps, and the first event.
-func (e *Engine) startSession(tx store.Tx, id perdure.SessionID, made overlaid) error {
+func (e *Engine) startSession(tx store.Tx, id perdure.SessionID, of engine.Owner, made overlaid) error {
 	if known, err := sameAgent(tx, id, made.agent); known || err != nil {
 		return err
 	}
-	row := store.Session{ID: id, Title: made.agent.Title, Status: perdure.SessionStarted, CreatedAt: tx.Now(), UpdatedAt: tx.Now()}
+	row := store.Session{ID: id, Org: of.Org, User: of.User, Title: made.agent.Title, Status: perdure.SessionStarted, CreatedAt: tx.Now(), UpdatedAt: tx.Now()}
 	rand.Read(row.Secret[:]) // never fails
 	if err := tx.CreateSession(row); err != nil {
 		return err

@@ -197,7 +197,9 @@ func (e *Engine) Import(ctx context.Context, r io.Reader, how engine.Import) (en
 		e.cfg.Log.Warn("what deleted sessions left was not looked for, and will be", "error", tool.Chain(err))
 	}
 	err = e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+		of := rowOwner(ctx) // whoever it belonged to where it came from
 		for _, d := range dumps {
+			d.Session.Org, d.Session.User = of.Org, of.User
 			if err := tx.Restore(d); err != nil {
 				return err
 			}

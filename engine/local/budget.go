@@ -23,7 +23,7 @@ type Money struct {
 	Model  string        // what the prices call the engine's own model; empty: its price is not known
 	Answer int           // tokens that an answer may have, for what is reserved; 0: 4,096
 	// Owner is whose a session is: that of a subagent is asked for with its root. It is asked within transactions, so it does no
-	// I/O. nil: budget.LocalUser and budget.DefaultOrg, for all.
+	// I/O. nil: what its row says, or budget.LocalUser and budget.DefaultOrg.
 	Owner func(perdure.SessionID) (user, org string)
 }
 

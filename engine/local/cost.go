@@ -38,7 +38,7 @@ func (e *Engine) Costs(ctx context.Context, q engine.CostQuery) (engine.CostRepo
 	}
 	var sessions []store.Session
 	err := e.view(ctx, func(r store.Reader) (err error) {
-		sessions, err = r.Sessions(store.SessionFilter{})
+		sessions, err = r.Sessions(listFor(ctx, 0))
 		return err
 	})
 	for _, s := range sessions {

@@ -56,7 +56,7 @@ func (e *Engine) beginFork(tx store.Tx, from source, f engine.Fork) error {
 	agent.DryRun = agent.DryRun || f.Effects == perdure.ForkDryRun
 	agent.AskEffects = agent.AskEffects || f.Effects == perdure.ForkAsks
 	row := store.Session{
-		ID: f.ID, Forked: fact.From, Title: agent.Title, Status: perdure.SessionStarted, CreatedAt: tx.Now(), UpdatedAt: tx.Now(),
+		ID: f.ID, Forked: fact.From, Org: from.row.Org, User: from.row.User, Title: agent.Title, Status: perdure.SessionStarted, CreatedAt: tx.Now(), UpdatedAt: tx.Now(),
 	}
 	rand.Read(row.Secret[:]) // never fails
 	if err := tx.CreateSession(row); err != nil {
@@ -85,6 +85,7 @@ func (e *Engine) beginFork(tx store.Tx, from source, f engine.Fork) error {
 
 // source is a session as it is forked: as of an event, and what is known of its work by now.
 type source struct {
+	row      store.Session
 	session  *perdure.Session // as of the event
 	calls    map[perdure.CallID]perdure.Call
 	tasks    map[perdure.TaskID]perdure.Task
@@ -105,6 +106,7 @@ func readSource(r store.Reader, id perdure.SessionID, at int64) (source, error) 
 	if err != nil {
 		return s, err
 	}
+	s.row = row
 	at = cmp.Or(at, row.LastSeq)
 	if at < 0 || at > row.LastSeq {
 		return s, fmt.Errorf("%w event %d: the journal has 1 to %d", perdure.Invalid, at, row.LastSeq)

@@ -55,6 +55,7 @@ type Engine struct {
 	sealed    string      // only touched in Run: the key under which the last pass sealed what there is
 	pruneSoon atomic.Bool // the last pass of retention left something to another, who may have died with it
 	time      timekeeper  // of schedules
+	bulks     bulks
 
 	mu      sync.Mutex
 	running bool                           // guarded by mu
@@ -101,6 +102,7 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	e.hooks = e.senderOf(cfg)
 	if cfg.Ports == nil {
 		cfg.Ports = sessionport.New(e.ports(cfg))
+		e.cfg.Ports = cfg.Ports
 	}
 	e.effects, err = effect.New(effect.Config{
 		Store: cfg.Store, Model: cfg.Model, Tools: cfg.Tools, Runner: e.lanes, Worker: e.worker.ID, Files: cfg.Files, Egress: cfg.Egress, Ports: cfg.Ports, Outbound: e.limiterPort(), Org: cfg.Org, Meter: e.meter,

@@ -70,7 +70,7 @@ func (e *Engine) Session(ctx context.Context, id perdure.SessionID) (s engine.Se
 // Sessions lists sessions, newest first.
 func (e *Engine) Sessions(ctx context.Context, limit int) (list []engine.Session, err error) {
 	return list, e.view(ctx, func(r store.Reader) error {
-		rows, err := r.Sessions(store.SessionFilter{Limit: limit})
+		rows, err := r.Sessions(listFor(ctx, limit))
 		if err != nil {
 			return err
 		}
@@ -89,7 +89,7 @@ func (e *Engine) Sessions(ctx context.Context, limit int) (list []engine.Session
 // counts once, with its approval.
 func describe(r store.Reader, row store.Session) (engine.Session, error) {
 	s := engine.Session{
-		ID: row.ID, Parent: row.Parent, Root: row.Root, Forked: row.Forked, Title: row.Title, Status: row.Status, LastSeq: row.LastSeq, CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt,
+		ID: row.ID, Parent: row.Parent, Root: row.Root, Forked: row.Forked, Org: ownerOf(row).Org, User: row.User, Title: row.Title, Status: row.Status, LastSeq: row.LastSeq, CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt,
 	}
 	open, err := r.Approvals(store.ApprovalFilter{Session: row.ID, State: perdure.ApprovalOpen})
 	if err != nil {

@@ -47,6 +47,7 @@ func (e *Engine) startWebhooks(ctx context.Context) {
 
 // CreateWebhook makes a webhook.
 func (e *Engine) CreateWebhook(ctx context.Context, w webhook.Webhook) (webhook.Made, error) {
+	w.Org = rowOwner(ctx).Org
 	return e.hooks.Create(ctx, w)
 }
 

@@ -69,6 +69,8 @@ func (p *Problem) kind() perdure.Kind {
 		return perdure.UnknownOutcome
 	case "storage":
 		return perdure.Storage
+	case "forbidden":
+		return perdure.Denied
 	case "internal":
 		return ""
 	}
@@ -80,6 +82,8 @@ func kindOf(status int) perdure.Kind {
 	switch status {
 	case http.StatusNotFound, http.StatusGone:
 		return perdure.NotFound
+	case http.StatusForbidden:
+		return perdure.Denied
 	case http.StatusConflict, http.StatusPreconditionFailed:
 		return perdure.Conflict
 	case http.StatusTooManyRequests:

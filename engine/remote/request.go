@@ -26,9 +26,11 @@ type request struct {
 	query   url.Values
 	body    any    // of a write; nil: it reads, unless it has lines
 	put     bool   // its body says how what the path names is to be
-	method  string // of a write with a body; empty: POST
 	remove  bool   // it is what the path names that goes
 	lines   []byte // of a write whose body is JSON lines; nil: none
+	raw     []byte // of a write whose body is bytes; nil: none
+	method  string // of a write; empty: as the other fields say
+	header  map[string]string
 	actor   string // who writes
 	patient bool   // no limit for the beginning of the answer: a tool runs meanwhile
 	accept  string // empty: JSON
@@ -39,20 +41,26 @@ type request struct {
 // sent is a request in the form in which it is sent each time.
 type sent struct {
 	request
-	method string
-	text   []byte
-	key    string // the idempotency key of a write (C16)
+	text []byte
+	key  string // the idempotency key of a write (C16)
 }
 
 // seal writes the body and mints the key. Invalid: the body cannot be written as JSON.
 func (r request) seal() (sent, error) {
-	s := sent{request: r, method: http.MethodGet}
+	s := sent{request: r}
+	if r.body == nil && r.method == "" {
+		s.method = http.MethodGet
+	}
 	if r.remove {
 		s.method, s.key = http.MethodDelete, rand.Text()
 		return s, nil
 	}
 	if r.lines != nil {
 		s.method, s.text, s.key = http.MethodPost, r.lines, rand.Text()
+		return s, nil
+	}
+	if r.raw != nil {
+		s.method, s.text, s.key = r.method, r.raw, rand.Text()
 		return s, nil
 	}
 	if r.body == nil {
@@ -64,9 +72,12 @@ func (r request) seal() (sent, error) {
 	if err := enc.Encode(r.body); err != nil {
 		return s, fmt.Errorf("%s: %w request: %w", r.what, perdure.Invalid, err)
 	}
-	s.method, s.text, s.key = http.MethodPost, out.Bytes(), rand.Text()
-	if r.put {
+	s.text, s.key = out.Bytes(), rand.Text()
+	switch {
+	case r.put:
 		s.method = http.MethodPut
+	case s.method == "":
+		s.method = http.MethodPost
 	}
 	if r.method != "" {
 		s.method = r.method
@@ -211,8 +222,13 @@ func (e *Engine) compose(ctx context.Context, s sent) (*http.Request, error) {
 	switch {
 	case s.lines != nil:
 		set("Content-Type", formLines)
+	case s.raw != nil:
+		set("Content-Type", formBytes)
 	case s.body != nil:
 		set("Content-Type", "application/json")
+	}
+	for name, value := range s.header {
+		set(name, value)
 	}
 	if e.cfg.Token != "" {
 		set("Authorization", "Bearer "+e.cfg.Token)

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"crypto/sha256"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
+	"github.com/perdure/perdure/internal/access"
 )
 
 // Config is what an API is made of. Engine is required, and Token unless the API is Local.
@@ -24,6 +24,7 @@ type Config struct {
 	// Local says that the listener is a Unix socket which only its owner may open: no token is asked for, and
 	// Perdure-Actor says who acts.
 	Local      bool
+	Keyring    *access.Keyring                   // who else is let in; nil: who has Token
 	Keys       Keys                              // nil: a request with an idempotency key is refused (501)
 	Ready      func(ctx context.Context) []Check // what readiness depends on; nil: nothing
 	Disclosure Disclosure                        // the most that an error says; empty: standard (ER4)
@@ -37,19 +38,22 @@ type Config struct {
 	MaxBody       int64         // bytes of a request's body; 0: 4 MiB
 	MaxImages     int64         // bytes of the body of a message, which may hold images; 0: 28 MiB
 	MaxArchive    int64         // bytes of a session that is imported; 0: 256 MiB
+	MaxFile       int64         // bytes of a file; 0: 100 MiB
 	MaxHeaders    int           // lines in the header of a request; 0: 200
 	MaxTargetSize int           // bytes of path and query; 0: 8 KiB
 }
 
 // API serves Perdure over HTTP. It is safe for concurrent use.
 type API struct {
-	cfg     Config
-	token   [sha256.Size]byte // of Config.Token
-	mux     *http.ServeMux
-	huma    huma.API
-	cursors cursors
-	kept    kept
-	work    inWork
+	cfg      Config
+	mux      *http.ServeMux
+	huma     huma.API
+	cursors  cursors
+	kept     kept
+	work     inWork
+	locks    locks
+	routes   map[string]route  // by method and path, as the router has them
+	policies map[string]policy // by method and path; empty: open
 
 	drain    sync.Once
 	draining chan struct{} // closed by Drain
@@ -69,10 +73,13 @@ func New(cfg Config) (*API, error) {
 		return nil, fmt.Errorf("new API: %w configuration: Disclosure %q: generic, standard or detailed", perdure.Invalid, cfg.Disclosure)
 	}
 	cfg = withDefaults(cfg)
+	if cfg.Keyring == nil {
+		cfg.Keyring = access.NewKeyring(access.Config{Root: cfg.Token, Log: cfg.Log})
+	}
 	useProblems()
 	a := &API{
-		cfg: cfg, token: sha256.Sum256([]byte(cfg.Token)), mux: http.NewServeMux(), cursors: newCursors(cfg.Token),
-		work: inWork{keys: map[string]bool{}}, draining: make(chan struct{}),
+		cfg: cfg, policies: map[string]policy{}, mux: http.NewServeMux(), cursors: newCursors(cfg.Token),
+		work: inWork{keys: map[string]bool{}}, locks: locks{held: map[string]*lock{}}, routes: map[string]route{}, draining: make(chan struct{}),
 	}
 	a.huma = humago.New(a.mux, document(cfg.Version))
 	a.operations()
@@ -87,6 +94,7 @@ func withDefaults(cfg Config) Config {
 	cfg.MaxBody = orDefault(cfg.MaxBody, 4<<20)
 	cfg.MaxImages = orDefault(cfg.MaxImages, 28<<20)
 	cfg.MaxArchive = orDefault(cfg.MaxArchive, 256<<20)
+	cfg.MaxFile = orDefault(cfg.MaxFile, 100<<20)
 	cfg.MaxHeaders = orDefault(cfg.MaxHeaders, 200)
 	cfg.MaxTargetSize = orDefault(cfg.MaxTargetSize, 8<<10)
 	cfg.Disclosure = orDefault(cfg.Disclosure, Standard)
@@ -148,5 +156,10 @@ func (a *API) operations() {
 	a.webhookOperations()
 	a.taskLogOperations()
 	a.toolOperations()
+	a.tokenOperations()
+	a.fileOperations()
+	a.valueOperations()
+	a.bulkOperations()
 	a.closeRequests()
+	a.describeConditions()
 }

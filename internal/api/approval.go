@@ -38,19 +38,19 @@ type denying struct {
 
 func (a *API) approvalOperations() {
 	read(a, operation{
-		id: "list-approvals", path: "/v1/approvals", summary: "List the questions whether calls may run, in the order in which they were asked",
+		id: "list-approvals", path: "/v1/approvals", policy: reads, summary: "List the questions whether calls may run, in the order in which they were asked",
 	}, a.listApprovals)
 	read(a, operation{
-		id: "get-approval", path: "/v1/approvals/{id}", summary: "Show an approval", errors: []int{http.StatusNotFound},
+		id: "get-approval", path: "/v1/approvals/{id}", policy: reads, summary: "Show an approval", errors: []int{http.StatusNotFound},
 	}, func(ctx context.Context, in *ofApproval) (*oneApproval, error) {
 		found, err := a.cfg.Engine.Approval(ctx, in.ID)
 		return &oneApproval{Body: found}, err
 	})
 	write(a, operation{
-		id: "approve", path: "/v1/approvals/{id}/approve", summary: "Let the call run", errors: []int{http.StatusNotFound},
+		id: "approve", path: "/v1/approvals/{id}/approve", policy: approves, summary: "Let the call run", errors: []int{http.StatusNotFound},
 	}, body[approving]{example: approving{Note: "checked with the customer"}, optional: true}, a.approve)
 	write(a, operation{
-		id: "deny", path: "/v1/approvals/{id}/deny", summary: "Refuse the call", errors: []int{http.StatusNotFound},
+		id: "deny", path: "/v1/approvals/{id}/deny", policy: approves, summary: "Refuse the call", errors: []int{http.StatusNotFound},
 	}, body[denying]{example: denying{Note: "not on a Friday"}, optional: true}, a.deny)
 }
 
@@ -63,7 +63,7 @@ func (a *API) listApprovals(ctx context.Context, in *struct {
 		in.State = perdure.ApprovalOpen
 	}
 	got, err := walk(a, in.Paged, grown[perdure.Approval]{
-		which: fmt.Sprintf("approvals %q %q", in.Session, in.State),
+		which: whose(ctx) + fmt.Sprintf("approvals %q %q", in.Session, in.State),
 		all: func() ([]perdure.Approval, error) {
 			filter := engine.ApprovalFilter{Session: in.Session}
 			if in.Cursor == "" { // what a cursor names may be in another state by now

@@ -35,14 +35,14 @@ func (a *API) archiveOperations() {
 		Type: huma.TypeString, Description: "JSON lines: a head, the rows, and an end with their counts and SHA-256. Confidential: it holds the session's secret.",
 	}}}
 	write(a, operation{
-		id: "fork-session", path: "/v1/sessions/{id}/fork", summary: "Start a session with what was said in another one, without doing anything again",
+		id: "fork-session", path: "/v1/sessions/{id}/fork", policy: writes, summary: "Start a session with what was said in another one, without doing anything again",
 		status: http.StatusCreated, errors: []int{http.StatusNotFound},
 	}, body[newFork]{example: newFork{At: 12, Effects: perdure.ForkDryRun}, optional: true}, a.forkSession)
 	read(a, operation{
-		id: "export-session", path: "/v1/sessions/{id}/export", summary: "Export a session with its subagents", errors: []int{http.StatusNotFound}, forms: lines,
+		id: "export-session", path: "/v1/sessions/{id}/export", policy: administers, summary: "Export a session with its subagents", errors: []int{http.StatusNotFound}, forms: lines,
 	}, a.exportSession)
 	writeAs(a, operation{
-		method: http.MethodPost, id: "import-session", path: importPath, summary: "Import a session that was exported", status: http.StatusCreated,
+		method: http.MethodPost, id: "import-session", path: importPath, policy: administers, summary: "Import a session that was exported", status: http.StatusCreated,
 		errors: []int{http.StatusTooManyRequests},
 	}, &huma.RequestBody{Required: true, Content: lines}, a.importSession)
 }

@@ -24,6 +24,8 @@ func (a *API) readBody(out *answer, r *http.Request, pattern string) error {
 		limit = a.cfg.MaxImages
 	case strings.HasSuffix(pattern, importPath):
 		limit, form = a.cfg.MaxArchive, formLines
+	case strings.HasSuffix(pattern, filesPath):
+		limit, form = a.cfg.MaxFile, ""
 	}
 	if r.ContentLength > limit {
 		return tooLarge(limit)
@@ -60,15 +62,18 @@ func tooLarge(limit int64) error {
 	}
 }
 
-// mediaType refuses a body that is not said to be of a form, and plain.
+// mediaType refuses a body that is not said to be of a form, and plain; without a form it may be of any.
 func mediaType(r *http.Request, form string) error {
 	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
 		return &Problem{Status: http.StatusUnsupportedMediaType, Detail: "send the body without Content-Encoding"}
 	}
 	kind, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	charset := params["charset"]
+	if form == "" && err == nil {
+		return nil
+	}
 	if err != nil || kind != form || charset != "" && !strings.EqualFold(charset, "utf-8") {
-		return &Problem{Status: http.StatusUnsupportedMediaType, Detail: "send the body with `Content-Type: " + form + "`"}
+		return &Problem{Status: http.StatusUnsupportedMediaType, Detail: "send the body with `Content-Type: " + orDefault(form, formBytes) + "`"}
 	}
 	return nil
 }

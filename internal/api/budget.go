@@ -58,23 +58,23 @@ type oneCosts struct{ Body engine.CostReport }
 type resuming struct{}
 
 func (a *API) budgetOperations() {
-	read(a, operation{id: "list-budgets", path: "/v1/budgets", summary: "List budgets, as they stand now"},
+	read(a, operation{id: "list-budgets", path: "/v1/budgets", policy: reads, summary: "List budgets, as they stand now"},
 		func(ctx context.Context, in *struct {
 			Scope   budget.Scope `query:"scope" enum:"session,agent,user,org" doc:"Only those of this scope."`
 			Subject string       `query:"subject" doc:"Only those of this subject."`
 		}) (*page[budget.Standing], error) {
 			return a.listBudgets(ctx, engine.BudgetFilter{Scope: in.Scope, Subject: in.Subject})
 		})
-	read(a, operation{id: "get-budgets", path: "/v1/budgets/{scope}/{subject}", summary: "List the budgets of a subject, as they stand now", errors: []int{http.StatusNotFound}},
+	read(a, operation{id: "get-budgets", path: "/v1/budgets/{scope}/{subject}", policy: reads, summary: "List the budgets of a subject, as they stand now", errors: []int{http.StatusNotFound}},
 		func(ctx context.Context, in *ofSubject) (*page[budget.Standing], error) {
 			return a.listBudgets(ctx, engine.BudgetFilter{Scope: in.Scope, Subject: in.Subject})
 		})
 	replace(a, operation{
-		id: "set-budget", path: "/v1/budgets/{scope}/{subject}", summary: "Set a budget: of a subject, a currency and a period there is one",
+		id: "set-budget", path: "/v1/budgets/{scope}/{subject}", policy: administers, summary: "Set a budget: of a subject, a currency and a period there is one",
 		errors: []int{http.StatusNotFound},
 	}, body[newBudget]{example: newBudget{Currency: budget.USD, Limit: "20", Soft: "15", Period: "month Europe/Berlin"}}, a.setBudget)
 	erase(a, operation{
-		id: "remove-budget", path: "/v1/budgets/{budget}", summary: "Remove a budget with its ledger", errors: []int{http.StatusNotFound},
+		id: "remove-budget", path: "/v1/budgets/{budget}", policy: administers, summary: "Remove a budget with its ledger", errors: []int{http.StatusNotFound},
 	}, func(ctx context.Context, in *OfBudget) (*nothing, error) {
 		err := a.cfg.Engine.RemoveBudget(ctx, in.ID)
 		if errors.Is(err, perdure.NotFound) && requestOf(ctx).again {
@@ -83,7 +83,7 @@ func (a *API) budgetOperations() {
 		return &nothing{}, err
 	})
 	read(a, operation{
-		id: "list-budget-entries", path: "/v1/budgets/{budget}/entries", summary: "Read the ledger of a budget, oldest line first",
+		id: "list-budget-entries", path: "/v1/budgets/{budget}/entries", policy: reads, summary: "Read the ledger of a budget, oldest line first",
 		errors: []int{http.StatusNotFound},
 	}, func(ctx context.Context, in *struct {
 		OfBudget
@@ -93,13 +93,13 @@ func (a *API) budgetOperations() {
 		return pageOf(found, len(found), nil), err
 	})
 	read(a, operation{
-		id: "check-budgets", path: "/v1/sessions/{id}/budgets", summary: "Say how all budgets of a session stand", errors: []int{http.StatusNotFound},
+		id: "check-budgets", path: "/v1/sessions/{id}/budgets", policy: reads, summary: "Say how all budgets of a session stand", errors: []int{http.StatusNotFound},
 	}, func(ctx context.Context, in *OfSession) (*oneReport, error) {
 		report, err := a.cfg.Engine.CheckBudgets(ctx, in.ID)
 		return &oneReport{Body: report}, err
 	})
 	write(a, operation{
-		id: "resume-session", path: "/v1/sessions/{id}/resume", summary: "Let a session go on that a budget had stopped", errors: []int{http.StatusNotFound},
+		id: "resume-session", path: "/v1/sessions/{id}/resume", policy: approves, summary: "Let a session go on that a budget had stopped", errors: []int{http.StatusNotFound},
 	}, body[resuming]{optional: true}, func(ctx context.Context, in *OfSession, _ resuming) (*nothing, error) {
 		err := a.cfg.Engine.ResumeSession(ctx, in.ID, requestOf(ctx).actor)
 		if errors.Is(err, perdure.Conflict) && requestOf(ctx).again {
@@ -108,7 +108,7 @@ func (a *API) budgetOperations() {
 		return &nothing{}, err
 	})
 	read(a, operation{
-		id: "get-costs", path: "/v1/costs", summary: "Add up what was used and what that cost",
+		id: "get-costs", path: "/v1/costs", policy: reads, summary: "Add up what was used and what that cost",
 	}, func(ctx context.Context, in *struct {
 		Group   string            `query:"group" enum:"session,agent,model,tool,day" doc:"Of what there is a line each; session when it is not said."`
 		Session perdure.SessionID `query:"session" doc:"Only this session and its subagents."`

@@ -68,43 +68,43 @@ func (c clientAnswer) of(id perdure.CallID) (perdure.ToolResult, error) {
 
 func (a *API) callOperations() {
 	read(a, operation{
-		id: "list-calls", path: "/v1/sessions/{id}/calls", summary: "List the calls of a session, in the order of their claims",
+		id: "list-calls", path: "/v1/sessions/{id}/calls", policy: reads, summary: "List the calls of a session, in the order of their claims",
 		errors: []int{http.StatusNotFound},
 	}, a.listCalls)
 	read(a, operation{
-		id: "get-call", path: "/v1/sessions/{id}/calls/{call}", summary: "Show a call", errors: []int{http.StatusNotFound},
+		id: "get-call", path: "/v1/sessions/{id}/calls/{call}", policy: reads, summary: "Show a call", errors: []int{http.StatusNotFound},
 	}, func(ctx context.Context, in *ofCall) (*oneCall, error) {
 		c, err := a.findCall(ctx, perdure.CallKey{Session: in.ID, Call: in.Call})
 		return &oneCall{Body: call{Call: c}}, err
 	})
 	write(a, operation{
-		id: "resolve-call", path: "/v1/sessions/{id}/calls/{call}/resolve", summary: "Say what became of a call whose outcome is unknown",
+		id: "resolve-call", path: "/v1/sessions/{id}/calls/{call}/resolve", policy: approves, summary: "Say what became of a call whose outcome is unknown",
 		errors: []int{http.StatusNotFound},
 	}, exampleResolution(), a.resolveCall)
 	write(a, operation{
-		id: "detach-call", path: "/v1/sessions/{id}/calls/{call}/detach", summary: "Let a call that runs in the foreground go on as a task",
+		id: "detach-call", path: "/v1/sessions/{id}/calls/{call}/detach", policy: writes, summary: "Let a call that runs in the foreground go on as a task",
 		errors: []int{http.StatusNotFound},
 	}, body[detaching]{optional: true}, a.detachCall)
 	write(a, operation{
-		id: "answer-call", path: "/v1/sessions/{id}/calls/{call}/result", summary: "Give the result of a call that was asked for from the client",
+		id: "answer-call", path: "/v1/sessions/{id}/calls/{call}/result", policy: writes, summary: "Give the result of a call that was asked for from the client",
 		errors: []int{http.StatusNotFound},
 	}, body[clientAnswer]{example: clientAnswer{Result: json.RawMessage(`{"city":"Lisbon"}`)}}, a.answerCall)
 }
 
 func (a *API) hostCallOperations() {
 	write(a, operation{
-		id: "start-call", path: "/v1/sessions/{id}/calls", summary: "Call a tool as a task, without a model", status: http.StatusAccepted,
+		id: "start-call", path: "/v1/sessions/{id}/calls", policy: writes, summary: "Call a tool as a task, without a model", status: http.StatusAccepted,
 		errors: []int{http.StatusNotFound},
 	}, body[engine.CallOrder]{example: engine.CallOrder{Tool: "echo", Args: json.RawMessage(`{"text":"hello"}`)}}, a.startCall)
 	read(a, operation{
-		id: "get-host-call", path: "/v1/sessions/{id}/calls/{call}/task", summary: "Show a call that no model made, with its task and its result",
+		id: "get-host-call", path: "/v1/sessions/{id}/calls/{call}/task", policy: reads, summary: "Show a call that no model made, with its task and its result",
 		errors: []int{http.StatusNotFound},
 	}, func(ctx context.Context, in *ofCall) (*oneHostCall, error) {
 		c, err := a.cfg.Engine.FindCall(ctx, perdure.CallKey{Session: in.ID, Call: in.Call})
 		return shownHostCall(c), err
 	})
 	write(a, operation{
-		id: "told-call", path: "/v1/sessions/{id}/calls/{call}/told", summary: "Note that the caller has the whole reply to a call that no model made",
+		id: "told-call", path: "/v1/sessions/{id}/calls/{call}/told", policy: writes, summary: "Note that the caller has the whole reply to a call that no model made",
 		errors: []int{http.StatusNotFound},
 	}, body[detaching]{optional: true}, func(ctx context.Context, in *ofCall, _ detaching) (*oneHostCall, error) {
 		key := perdure.CallKey{Session: in.ID, Call: in.Call}

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"sync"
@@ -152,6 +153,31 @@ func recall[T any](k *kept, name, place string, limit int) (s stretch[T], ok boo
 		}
 	}
 	return s, false
+}
+
+// ordered is a list in the order of a key.
+type ordered[T any] struct {
+	which string // the list and its filter
+	all   []T
+	key   func(T) string
+}
+
+// sorted returns a page of a list in the order of a key, which each item keeps. What is added before the last one shown is not
+// shown, and nothing comes twice.
+func sorted[T any](a *API, in Paged, l ordered[T]) (*page[T], error) {
+	all := l.all
+	place, err := a.cursors.read(l.which, in.Cursor, 1)
+	if err != nil {
+		return nil, err
+	}
+	if place != nil {
+		last, err := strconv.Unquote(place[0])
+		if err != nil {
+			return nil, err
+		}
+		all = all[sort.Search(len(all), func(i int) bool { return l.key(all[i]) > last }):]
+	}
+	return pageOf(all, in.limit(), func(item T) string { return a.cursors.write(l.which, strconv.Quote(l.key(item))) }), nil
 }
 
 // grown is a list that grows at its end.

@@ -48,22 +48,22 @@ type sentToTask struct {
 func (a *API) deliveryOperations() {
 	missing := []int{http.StatusNotFound}
 	read(a, operation{
-		id: "list-task-messages", path: "/v1/tasks/{id}/messages", summary: "List what a task was told and has said, the oldest first", errors: missing,
+		id: "list-task-messages", path: "/v1/tasks/{id}/messages", policy: reads, summary: "List what a task was told and has said, the oldest first", errors: missing,
 	}, a.listTaskMessages)
 	write(a, operation{
-		id: "send-task-message", path: "/v1/tasks/{id}/messages", summary: "Send a task a message", errors: missing,
+		id: "send-task-message", path: "/v1/tasks/{id}/messages", policy: writes, summary: "Send a task a message", errors: missing,
 	}, body[newTaskMessage]{example: newTaskMessage{Text: "Leave out the drafts."}}, a.sendTaskMessage)
 	write(a, operation{
-		id: "answer-task", path: "/v1/tasks/{id}/input", summary: "Answer the question that a task waits with", errors: missing,
+		id: "answer-task", path: "/v1/tasks/{id}/input", policy: writes, summary: "Answer the question that a task waits with", errors: missing,
 	}, body[inputAnswer]{example: inputAnswer{ID: "req_019aa0000000700080000000000000aa", Answer: json.RawMessage(`"yes"`)}}, a.answerTask)
 	write(a, operation{
-		id: "set-task-delivery", path: "/v1/tasks/{id}/delivery", summary: "Change how the end of a live task comes home", errors: missing,
+		id: "set-task-delivery", path: "/v1/tasks/{id}/delivery", policy: writes, summary: "Change how the end of a live task comes home", errors: missing,
 	}, body[newDelivery]{example: newDelivery{Delivery: perdure.Manual, Wake: perdure.WakeNone}}, a.setDelivery)
 	write(a, operation{
-		id: "drain-tasks", path: "/v1/sessions/{id}/tasks/drain", summary: "Take the ended tasks that are delivered by hand, each once", errors: missing,
+		id: "drain-tasks", path: "/v1/sessions/{id}/tasks/drain", policy: writes, summary: "Take the ended tasks that are delivered by hand, each once", errors: missing,
 	}, body[drain]{optional: true}, a.drainTasks)
 	write(a, operation{
-		id: "cancel-tasks", path: "/v1/sessions/{id}/tasks/cancel", summary: "Ask for the end of every live background task of a session",
+		id: "cancel-tasks", path: "/v1/sessions/{id}/tasks/cancel", policy: writes, summary: "Ask for the end of every live background task of a session",
 		status: http.StatusAccepted, errors: missing,
 	}, body[cancellation]{example: cancellation{Reason: "not needed any more"}, optional: true}, a.cancelTasks)
 }

@@ -54,7 +54,7 @@ type streamed struct {
 
 func (a *API) eventOperations() {
 	read(a, operation{
-		id: "list-events", path: "/v1/sessions/{id}/events", summary: "Read the events of a session, as a page or as a stream",
+		id: "list-events", path: "/v1/sessions/{id}/events", policy: reads, summary: "Read the events of a session, as a page or as a stream",
 		errors: []int{http.StatusNotFound},
 		forms: map[string]*huma.MediaType{
 			formJSON:   {Schema: schema[eventPage](a)},

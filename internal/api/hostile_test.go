@@ -226,3 +226,64 @@ func FuzzCursor(f *testing.F) {
 		}
 	})
 }
+
+// TestS7Everywhere sends what two readers could read differently to every operation of the document that takes JSON, and
+// bodies of other types and forms to each that takes any: all are refused, and none changes anything.
+func TestS7Everywhere(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	s, _ := r.document()
+	session := r.filed("/a")
+	before := r.count()
+	tested := 0
+	s.each(func(method, path string, op operation) {
+		if op.RequestBody == nil {
+			return
+		}
+		q := ask{method: strings.ToUpper(method), path: strings.NewReplacer("/v1/sessions/{id}", session, "{path}", "x", "{scope}", "agent", "{subject}", "x").Replace(path)}
+		with := func(body, kind string) ask {
+			q := q
+			q.body = body
+			return given(q, "Content-Type", kind)
+		}
+		media, isJSON := op.RequestBody.Content["application/json"]
+		if !isJSON {
+			r.refusal(r.do(given(with("x", "text/plain"), "Content-Encoding", "gzip")), 415, "unsupported_media_type")
+			r.refusal(r.do(with("x", "")), 415, "unsupported_media_type")
+			return
+		}
+		tested++
+		example := strings.TrimSpace(string(media.Example))
+		if example == "" {
+			example = "{}"
+		}
+		inner := strings.TrimSuffix(strings.TrimPrefix(example, "{"), "}")
+		comma := ","
+		if strings.TrimSpace(inner) == "" {
+			comma = ""
+		}
+		for name, body := range map[string]string{
+			"unknown":     "{" + inner + comma + `"no_such_field_of_anything":1}`,
+			"duplicate":   "{" + inner + comma + `"a":1,"a":2}`,
+			"trailing":    example + " {}",
+			"cut off":     strings.TrimSuffix(example, "}"),
+			"depth":       strings.Repeat(`{"a":`, 20_000) + "1" + strings.Repeat("}", 20_000),
+			"huge number": "{" + inner + comma + `"a":1e999}`,
+			"no object":   "[]", "a string": `"a"`, "a number": "1", "white space": " ", "no UTF-8": "{\"\xff\":1}", "surrogate": `{"\ud800":1}`,
+			"byte order mark": "\ufeff" + example,
+		} {
+			if got := r.do(with(body, "application/json")); got.status != 400 {
+				t.Errorf("%s, %s: got %d %s", op.ID, name, got.status, got.body)
+			} else {
+				r.refusal(got, 400, "invalid")
+			}
+		}
+		for _, kind := range []string{"", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=a", "application/json; charset=utf-16"} {
+			r.refusal(r.do(with(example, kind)), 415, "unsupported_media_type")
+		}
+		r.refusal(r.do(given(with(example, "application/json"), "Content-Encoding", "gzip")), 415, "unsupported_media_type")
+	})
+	if after := r.count(); after != before || tested < 30 {
+		t.Errorf("%d operations; before %s, after %s", tested, before, after)
+	}
+}

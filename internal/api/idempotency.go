@@ -73,44 +73,70 @@ func (w *inWork) leave(key string) {
 }
 
 // once carries a write out, one with an idempotency key once (H4): again, it gets the first answer, byte for byte.
-func (a *API) once(w http.ResponseWriter, r *http.Request, do func(http.ResponseWriter)) error {
+func (a *API) once(w http.ResponseWriter, r *http.Request, pattern string, do func(http.ResponseWriter)) error {
 	key, named, err := idempotencyKey(r)
-	if err != nil || !named {
-		if err == nil {
-			do(w)
-		}
+	if err != nil {
 		return err
+	}
+	if !named {
+		if known := a.routes[pattern]; known.tells || known.sent {
+			answer := record(w, do)
+			a.tagAnswer(w, r, pattern, answer)
+			show(w, answer)
+			return nil
+		}
+		do(w)
+		return nil
 	}
 	if a.cfg.Keys == nil {
 		return &Problem{Status: http.StatusNotImplemented, Detail: "this server remembers no idempotency keys; send the request without one"}
 	}
 	req := requestOf(r.Context())
-	scope := req.actor + " " + r.Method + " " + r.URL.Path
+	scope := req.principal + " " + r.Method + " " + r.URL.Path
 	if !a.work.enter(scope + "\x00" + key) {
 		return &Problem{Status: http.StatusConflict, Detail: "a request with this idempotency key is in work; ask again for its answer"}
 	}
 	defer a.work.leave(scope + "\x00" + key)
-	asked := Request{Scope: scope, Key: key, Hash: hash(req.body), Seed: req.seed, At: req.at.UTC().Truncate(time.Microsecond)}
+	asked := Request{Scope: scope, Key: key, Hash: requestHash(r, pattern, req.body), Seed: req.seed, At: req.at.UTC().Truncate(time.Microsecond)}
 	known, err := a.cfg.Keys.Begin(r.Context(), asked)
 	if err != nil {
 		return fmt.Errorf("note the idempotency key: %w", err)
 	}
 	if known.Status != 0 {
 		w.Header().Set("Idempotency-Replayed", "true")
+		a.tagAnswer(w, r, pattern, known)
 		show(w, known)
 		return nil
 	}
 	req.named, req.again, req.seed, req.at = true, known.Seed != asked.Seed, known.Seed, known.At
+	answer := record(w, do)
+	answer.Scope, answer.Key, answer.Hash, answer.Seed, answer.At = asked.Scope, asked.Key, asked.Hash, known.Seed, known.At
+	if !req.secret {
+		a.keep(r.Context(), answer)
+	}
+	a.tagAnswer(w, r, pattern, answer)
+	show(w, answer)
+	return nil
+}
+
+// record carries a request out and returns its answer instead of sending it.
+func record(w http.ResponseWriter, do func(http.ResponseWriter)) Request {
 	seen := &recorder{header: w.Header()}
 	do(seen)
-	known.Scope, known.Key, known.Hash = asked.Scope, asked.Key, asked.Hash
-	known.Status, known.ContentType, known.Location = seen.status, seen.header.Get("Content-Type"), seen.header.Get("Location")
-	known.Body = seen.body.Bytes()
-	if !req.secret {
-		a.keep(r.Context(), known)
+	return Request{Status: seen.status, ContentType: seen.header.Get("Content-Type"), Location: seen.header.Get("Location"), Body: seen.body.Bytes()}
+}
+
+// requestHash is the identity of what is asked under a key. Of what holds a secret only so much is kept as tells two requests
+// apart, and too little to find the secret by guessing.
+func requestHash(r *http.Request, pattern string, body []byte) string {
+	if r.URL.RawQuery != "" {
+		body = append([]byte(r.URL.RawQuery+"\n"), body...)
 	}
-	show(w, known)
-	return nil
+	sum := hash(body)
+	if strings.Contains(pattern, "/secrets/") {
+		return sum[:4]
+	}
+	return sum
 }
 
 // keep stores the answer of a request. What says that the request may succeed later is no answer for ever, and is
@@ -131,7 +157,9 @@ func show(w http.ResponseWriter, r Request) {
 	if r.Location != "" {
 		w.Header().Set("Location", r.Location)
 	}
-	w.Header().Set("Content-Type", r.ContentType)
+	if r.ContentType != "" {
+		w.Header().Set("Content-Type", r.ContentType)
+	}
 	w.WriteHeader(r.Status)
 	_, _ = w.Write(r.Body) // a client that is gone asks again
 }

@@ -47,11 +47,11 @@ type accepted struct {
 func (a *API) messageOperations() {
 	example := newMessage{Content: []newPart{{Type: perdure.PartText, Text: "What can you do?"}}}
 	write(a, operation{
-		id: "send-message", path: "/v1/sessions/{id}/messages", summary: "Send a message",
+		id: "send-message", path: "/v1/sessions/{id}/messages", policy: writes, summary: "Send a message",
 		status: http.StatusAccepted, errors: []int{http.StatusNotFound},
 	}, body[newMessage]{example: example}, a.sendMessage)
 	read(a, operation{
-		id: "list-messages", path: "/v1/sessions/{id}/messages", summary: "List the messages of a session", errors: []int{http.StatusNotFound},
+		id: "list-messages", path: "/v1/sessions/{id}/messages", policy: reads, summary: "List the messages of a session", errors: []int{http.StatusNotFound},
 	}, a.listMessages)
 }
 
@@ -118,7 +118,7 @@ func (a *API) listMessages(ctx context.Context, in *struct {
 	OfSession
 	Paged
 }) (*page[message], error) {
-	which := "messages " + string(in.ID)
+	which := whose(ctx) + "messages " + string(in.ID)
 	place, err := a.cursors.read(which, in.Cursor, 2)
 	if err != nil {
 		return nil, err

@@ -146,7 +146,7 @@ func TestH1Whole(t *testing.T) {
 			}
 		}
 	})
-	if len(ids) != 67 {
+	if len(ids) != 87 {
 		t.Errorf("%d operations", len(ids))
 	}
 }
@@ -169,14 +169,35 @@ func (r *rig) ofBudget(path, name string) string {
 	return strings.ReplaceAll(path, "{budget}", string(set.ID))
 }
 
+// withToken adds the one POST whose answer is kept for nobody.
+func withToken(posts map[string]ask) map[string]ask {
+	posts["create-token"] = post("/v1/tokens", "")
+	return posts
+}
+
+// ofToken puts a token of its own into a path that names one.
+func (r *rig) ofToken(path string) string {
+	if !strings.Contains(path, "{token}") {
+		return path
+	}
+	return strings.ReplaceAll(path, "{token}", string(r.let(`{"name":"example"}`).ID))
+}
+
+// ofStorage names what sessions keep, and a bulk.
+func ofStorage(path, method, bulk string) string {
+	return strings.NewReplacer("{key}", "city", "/secrets/{name}", "/secrets/smtp_password", "files:stat", "files:stat?path=/notes",
+		"/v1/bulks/{id}", bulk, "{path}", "notes/"+method).Replace(path)
+}
+
 // TestH1Examples runs the example of every operation, on a server where its subject exists, and holds the answer
 // against its schema.
 func TestH1Examples(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	posts := r.withHooks(r.posts())
+	posts := r.withHooks(withToken(r.writes()))
 	s, _ := r.document()
-	session := r.session()
+	session := r.filed("/notes/today.md")
+	want[engine.Value](r, 200, put(session+"/values/city", `{"value":"Lisbon"}`))
 	r.say(session, "spawn stream")
 	r.rest(session)
 	approval := r.pay().ID
@@ -188,11 +209,13 @@ func TestH1Examples(t *testing.T) {
 	for _, schema := range s.Components.Schemas {
 		schema.PrecomputeMessages()
 	}
+	bulk := r.do(post("/v1/tasks:cancel", `{"filter":{"session_id":"none"}}`)).header.Get("Location")
 	ran := 0
 	s.each(func(method, path string, op operation) {
-		if op.ID == "export-session" {
-			return // no JSON: TestArchive reads it
+		if op.ID == "export-session" || op.ID == "get-file" {
+			return // no JSON: TestArchive and TestFiles read them
 		}
+		path = ofStorage(path, method, bulk)
 		path = strings.NewReplacer("{call}", string(call), "{name}", "echo", "{scope}", "agent", "{subject}", "researcher").Replace(path)
 		if strings.HasPrefix(path, "/v1/tasks") {
 			path = strings.ReplaceAll(path, "{id}", string(task))
@@ -206,9 +229,15 @@ func TestH1Examples(t *testing.T) {
 		path = strings.ReplaceAll(path, "/v1/schedules/{id}", strings.TrimSuffix(posts["trigger-schedule"].path, "/trigger"))
 		path = strings.NewReplacer("/v1/sessions/{id}", session, "/v1/approvals/{id}", "/v1/approvals/"+string(approval)).Replace(path)
 		q := ask{method: strings.ToUpper(method), path: path, header: map[string]string{"Accept": "application/json"}}
-		q.path = r.ofWebhook(r.ofBudget(q.path, op.ID))
+		q.path = r.ofWebhook(r.ofToken(r.ofBudget(q.path, op.ID)))
 		if method == "put" || method == "patch" {
 			q.body = string(op.RequestBody.Content["application/json"].Example)
+		}
+		switch op.ID {
+		case "write-file":
+			q.header["Content-Type"] = "text/plain"
+		case "delete-file", "delete-value", "delete-secret":
+			q.path = posts[op.ID].path
 		}
 		if method == "post" {
 			q.path = posts[op.ID].path
@@ -227,28 +256,37 @@ func TestH1Examples(t *testing.T) {
 			return
 		}
 		ran++
-		media, ok := op.Responses[fmt.Sprint(got.status)].Content["application/json"]
-		if !ok {
-			t.Errorf("%s answers %d, of which the document knows nothing", op.ID, got.status)
+		if got.status == 204 {
 			return
 		}
-		schema := &huma.Schema{}
-		if err := json.Unmarshal(media.Schema, schema); err != nil {
-			t.Fatal(err)
-		}
-		schema.PrecomputeMessages()
-		var value any
-		if err := json.Unmarshal(got.body, &value); err != nil {
-			t.Fatalf("%s: %v", op.ID, err)
-		}
-		result := &huma.ValidateResult{}
-		huma.Validate(registry, schema, huma.NewPathBuffer([]byte{}, 0), huma.ModeReadFromServer, value, result)
-		for _, err := range result.Errors {
-			t.Errorf("%s: %v", op.ID, err)
-		}
+		op.holds(t, registry, got)
 	})
-	if ran != 66 {
+	if ran != 85 {
 		t.Errorf("%d examples ran", ran)
+	}
+}
+
+// holds holds an answer against its schema.
+func (op operation) holds(t *testing.T, registry huma.Registry, got reply) {
+	t.Helper()
+	media, ok := op.Responses[fmt.Sprint(got.status)].Content["application/json"]
+	if !ok {
+		t.Errorf("%s answers %d, of which the document knows nothing", op.ID, got.status)
+		return
+	}
+	schema := &huma.Schema{}
+	if err := json.Unmarshal(media.Schema, schema); err != nil {
+		t.Fatal(err)
+	}
+	schema.PrecomputeMessages()
+	var value any
+	if err := json.Unmarshal(got.body, &value); err != nil {
+		t.Fatalf("%s: %v", op.ID, err)
+	}
+	result := &huma.ValidateResult{}
+	huma.Validate(registry, schema, huma.NewPathBuffer([]byte{}, 0), huma.ModeReadFromServer, value, result)
+	for _, err := range result.Errors {
+		t.Errorf("%s: %v", op.ID, err)
 	}
 }
 

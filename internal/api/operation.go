@@ -1,12 +1,14 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"io"
 	"net/http"
 	"reflect"
 	"strconv"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -20,7 +22,9 @@ type operation struct {
 	status           int                        // of success; 0: 200
 	errors           []int                      // statuses beside those that every operation has
 	open             bool                       // no token is needed
+	policy           policy                     // what the token must allow
 	forms            map[string]*huma.MediaType // of success, when it is not JSON of the output's type alone
+	route            route
 }
 
 // document is the frame of the OpenAPI document and the settings of huma.
@@ -54,7 +58,8 @@ func document(version string) huma.Config {
 func (a *API) closeRequests() {
 	for _, name := range []string{"NewSession", "Agent", "NewMessage", "NewPart", "Image", "Interruption", "Resolution", "Cancellation", "DirectCall",
 		"Approving", "Denying", "Detaching", "ClientAnswer", "NewBudget", "Resuming", "Drain", "NewTaskMessage", "InputAnswer", "NewDelivery", "NewFork", "CallOrder",
-		"NewSchedule", "ScheduleAction", "Pausing", "Backfilling", "ScheduleAct", "NewWebhook", "WebhookChange", "WebhookAct"} {
+		"NewSchedule", "ScheduleAction", "Pausing", "Backfilling", "ScheduleAct", "NewValue", "NewSecret", "FileMove", "TaskFilter",
+		"NewBulkCancel", "Retrying", "Retitling", "NewToken", "NewWebhook", "WebhookChange", "WebhookAct"} {
 		a.schemas().Map()[name].AdditionalProperties = false
 	}
 }
@@ -136,9 +141,11 @@ func register[I, O any](a *API, o operation, do func(context.Context, *I) (*O, e
 		OperationID: o.id, Method: o.method, Path: o.path, Summary: o.summary, DefaultStatus: orDefault(o.status, http.StatusOK),
 		Responses: map[string]*huma.Response{},
 	}
+	a.policies[o.method+" "+o.path] = ""
 	if !o.open {
-		op.Security = []map[string][]string{{"bearer": {}}}
-		o.errors = append(o.errors, http.StatusUnauthorized)
+		a.policies[o.method+" "+o.path] = orDefault(o.policy, administers) // nobody says: fewest may
+		op.Security = []map[string][]string{{"bearer": scopesOf(o.policy)}}
+		o.errors = append(o.errors, http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests)
 	}
 	if o.forms != nil {
 		op.Responses[strconv.Itoa(op.DefaultStatus)] = &huma.Response{Description: http.StatusText(op.DefaultStatus), Content: o.forms}
@@ -153,6 +160,8 @@ func register[I, O any](a *API, o operation, do func(context.Context, *I) (*O, e
 			Description: http.StatusText(status), Content: map[string]*huma.MediaType{"application/problem+json": {Schema: problem}},
 		}
 	}
+	o.route.tagged = o.method == http.MethodGet && o.forms == nil && !o.open
+	a.routes[o.method+" "+o.path] = o.route
 	huma.Register(a.huma, op, func(ctx context.Context, in *I) (*O, error) {
 		out, err := do(ctx, in)
 		if err != nil {
@@ -162,18 +171,34 @@ func register[I, O any](a *API, o operation, do func(context.Context, *I) (*O, e
 		}
 		return out, nil
 	})
-	item := a.huma.OpenAPI().Paths[o.path]
+	item := a.documented(o.path)
 	switch o.method {
+	case http.MethodPatch:
+		return item.Patch
 	case http.MethodPost:
 		return item.Post
 	case http.MethodDelete:
 		return item.Delete
 	case http.MethodPut:
 		return item.Put
-	case http.MethodPatch:
-		return item.Patch
 	}
 	return item.Get
+}
+
+// documented is a path of the document. There, what the router calls the rest of a path is called as any other part of one.
+func (a *API) documented(path string) *huma.PathItem {
+	paths := a.huma.OpenAPI().Paths
+	item, name := paths[path], strings.Replace(path, "...}", "}", 1)
+	if name == path {
+		return item
+	}
+	delete(paths, path)
+	if one := paths[name]; one == nil {
+		paths[name] = item
+	} else {
+		one.Get, one.Put, one.Delete = cmp.Or(item.Get, one.Get), cmp.Or(item.Put, one.Put), cmp.Or(item.Delete, one.Delete)
+	}
+	return paths[name]
 }
 
 // wantsJSON refuses a caller who does not take JSON (406).

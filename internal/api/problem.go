@@ -13,6 +13,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/access"
 )
 
 // Problem is an error as callers see it, in the form of RFC 9457 with our own members (H3).
@@ -71,6 +72,7 @@ var classes = []struct {
 }{
 	{KeyReused, class{http.StatusUnprocessableEntity, "key_reused", "Idempotency key reused", false, ""}},
 	{perdure.NotFound, class{http.StatusNotFound, "not_found", "Not found", false, ""}},
+	{perdure.Denied, class{http.StatusForbidden, "forbidden", "Forbidden", false, ""}},
 	{perdure.UnknownOutcome, class{http.StatusConflict, "unknown_outcome", "Unknown outcome", false, ""}},
 	{perdure.Lost, class{http.StatusConflict, "lost", "Lost", false, ""}},
 	{perdure.Conflict, class{http.StatusConflict, "conflict", "Conflict", false, ""}},
@@ -86,14 +88,18 @@ var classes = []struct {
 var transport = map[int]class{
 	http.StatusBadRequest:                  {code: "invalid", title: "Invalid request"},
 	http.StatusUnauthorized:                {code: "unauthorized", title: "Unauthorized"},
+	http.StatusForbidden:                   {code: "forbidden", title: "Forbidden"},
 	http.StatusNotFound:                    {code: "not_found", title: "Not found"},
 	http.StatusMethodNotAllowed:            {code: "method_not_allowed", title: "Method not allowed"},
 	http.StatusNotAcceptable:               {code: "not_acceptable", title: "Not acceptable"},
 	http.StatusRequestTimeout:              {code: "request_timeout", title: "Request timeout", retry: true},
 	http.StatusConflict:                    {code: "in_flight", title: "Request in flight", retry: true},
+	http.StatusPreconditionFailed:          {code: "precondition_failed", title: "Precondition failed"},
+	http.StatusPreconditionRequired:        {code: "precondition_required", title: "Precondition required"},
 	http.StatusRequestEntityTooLarge:       {code: "too_large", title: "Body too large"},
 	http.StatusRequestURITooLong:           {code: "uri_too_long", title: "URI too long"},
 	http.StatusUnsupportedMediaType:        {code: "unsupported_media_type", title: "Unsupported media type"},
+	http.StatusTooManyRequests:             {code: "limit", title: "Limit reached", retry: true},
 	http.StatusRequestHeaderFieldsTooLarge: {code: "header_too_large", title: "Header too large"},
 	http.StatusNotImplemented:              {code: "not_implemented", title: "Not implemented"},
 	http.StatusServiceUnavailable:          {code: "draining", title: "Draining", retry: true},
@@ -110,6 +116,9 @@ func problemOf(ctx context.Context, err error) *Problem {
 	p := &Problem{}
 	var own *Problem
 	switch {
+	case revoked(ctx) && errors.Is(err, context.Canceled):
+		*p = *unauthorized(access.Ended.Error())
+		p.fill(transport[p.Status])
 	case errors.As(err, &own):
 		*p = *own
 		p.fill(transport[p.Status])
@@ -123,7 +132,7 @@ func problemOf(ctx context.Context, err error) *Problem {
 		}
 	}
 	p.header = p.header.Clone()
-	if p.Retryable && p.Status != http.StatusRequestTimeout {
+	if p.Retryable && p.Status != http.StatusRequestTimeout && p.header.Get("Retry-After") == "" {
 		if p.header == nil {
 			p.header = http.Header{}
 		}

@@ -21,7 +21,9 @@ import (
 type request struct {
 	id         string // in every answer and log line
 	path       string
-	actor      string // who acts: api over TCP; user or operator over the socket
+	actor      string // who acts: the principal over TCP; user or operator over the socket
+	principal  string // whose idempotency keys it uses
+	secret     bool   // its answer is shown once, and never kept
 	disclosure Disclosure
 	body       []byte // whole; nil: none came
 
@@ -30,8 +32,6 @@ type request struct {
 	at    time.Time
 	named bool // it has a key
 	again bool // it was begun before, and may have had its effect
-
-	secret bool // its answer shows a secret, and is not kept
 }
 
 type requestKey struct{}
@@ -65,15 +65,26 @@ func (a *API) answer(out *answer, r *http.Request, req *request) error {
 	if err := a.bounded(r); err != nil {
 		return err
 	}
-	if err := a.identify(r, req); err != nil {
+	r, leave, err := a.identify(r, req)
+	defer leave()
+	if err != nil {
 		return err
 	}
 	route, pattern := a.mux.Handler(r)
-	if pattern == "" || path.Clean(r.URL.Path) != r.URL.Path {
+	if escaped := r.URL.EscapedPath(); pattern == "" || path.Clean(escaped) != escaped {
 		return a.unrouted(out, r, route, pattern)
 	}
-	if r.Method != http.MethodPost && r.Method != http.MethodPut && r.Method != http.MethodPatch && r.Method != http.MethodDelete {
-		a.mux.ServeHTTP(out, r)
+	if err := a.permit(r.Context(), pattern); err != nil {
+		return err
+	}
+	switch r.Method {
+	case http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
+	default:
+		if a.routes[pattern].tagged {
+			a.showTagged(out, r)
+		} else {
+			a.mux.ServeHTTP(out, r)
+		}
 		return nil
 	}
 	if a.drains() {
@@ -82,7 +93,7 @@ func (a *API) answer(out *answer, r *http.Request, req *request) error {
 	if err := a.readBody(out, r, pattern); err != nil {
 		return err
 	}
-	return a.once(out, r, func(w http.ResponseWriter) { a.mux.ServeHTTP(w, r) })
+	return a.once(out, r, pattern, func(w http.ResponseWriter) { a.onCondition(w, r, pattern) })
 }
 
 // bounded refuses what is larger than any honest request (S6).

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -18,7 +19,9 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/engine/local"
+	"github.com/perdure/perdure/internal/access"
 	"github.com/perdure/perdure/internal/api"
+	"github.com/perdure/perdure/internal/secret"
 	"github.com/perdure/perdure/model/scripted"
 	"github.com/perdure/perdure/store/memory"
 	"github.com/perdure/perdure/tool"
@@ -75,13 +78,13 @@ type rig struct {
 	t      *testing.T
 	store  *memory.Store
 	eng    *local.Engine
+	vault  *secret.Keyring
 	api    *api.API
 	server *httptest.Server
 	keys   *keys
 	cfg    api.Config
 	gate   chan struct{} // lets hold, charge and once end
 	in     chan string   // who was entered
-	ring   string        // the file of the keyring; empty: there is none yet
 	stop   func()
 	once   sync.Once
 }
@@ -93,8 +96,16 @@ func newRig(t *testing.T, edit func(*api.Config)) *rig {
 		t: t, store: memory.New(memory.Config{}), keys: &keys{rows: map[string]api.Request{}},
 		gate: make(chan struct{}), in: make(chan string, 100),
 	}
+	vault, err := secret.Create(filepath.Join(t.TempDir(), "keys"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.vault = vault
 	r.startEngine()
-	r.cfg = api.Config{Engine: r.eng, Token: token, Keys: r.keys}
+	r.cfg = api.Config{
+		Engine: access.NewGuard(r.eng, access.Of(r.store), nil), Token: token, Keys: r.keys,
+		Keyring: access.NewKeyring(access.Config{Store: r.store, Root: token, Failures: 1 << 20, Look: 5 * time.Millisecond}),
+	}
 	if edit != nil {
 		edit(&r.cfg)
 	}
@@ -173,7 +184,8 @@ func (r *rig) startEngine() {
 		}))
 	r.eng, err = local.Open(r.t.Context(), local.Config{
 		Store: r.store, Model: m, Tools: tool.NewRegistry(tools...), Drain: -1, Beat: time.Hour, Lease: 4 * time.Hour,
-		Webhooks: local.Webhooks{Egress: nowhere{}}, Secrets: r.secrets(),
+		Webhooks: local.Webhooks{Egress: nowhere{}},
+		Secrets:  local.Secrets{Keys: r.vault},
 	})
 	if err != nil {
 		r.t.Fatal(err)
@@ -192,7 +204,7 @@ func (r *rig) restart() {
 	r.server.Close()
 	r.stop()
 	r.startEngine()
-	r.cfg.Engine = r.eng
+	r.cfg.Engine = access.NewGuard(r.eng, access.Of(r.store), nil)
 	r.startAPI()
 }
 

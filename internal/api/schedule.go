@@ -68,34 +68,34 @@ func (a *API) scheduleOperations() {
 	missing := []int{http.StatusNotFound}
 	now := time.Date(2025, 3, 28, 12, 0, 0, 0, time.UTC)
 	write(a, operation{
-		id: "create-schedule", path: "/v1/schedules", summary: "Make a schedule", status: http.StatusCreated, errors: append(missing, http.StatusTooManyRequests),
+		id: "create-schedule", path: "/v1/schedules", policy: writes, summary: "Make a schedule", status: http.StatusCreated, errors: append(missing, http.StatusTooManyRequests),
 	}, body[newSchedule]{example: newSchedule{
 		Session: "session_019aa0000000700080000000000000aa", Title: "Morning report", Cron: "30 7 * * 1-5", Zone: "Europe/Berlin",
 		Action: perdure.ScheduleAction{Message: "Summarise what came in overnight."},
 	}}, a.createSchedule)
-	read(a, operation{id: "list-schedules", path: "/v1/schedules", summary: "List schedules in the order of their making"}, a.listSchedules)
-	read(a, operation{id: "get-schedule", path: "/v1/schedules/{id}", summary: "Show a schedule", errors: missing},
+	read(a, operation{id: "list-schedules", path: "/v1/schedules", policy: reads, summary: "List schedules in the order of their making"}, a.listSchedules)
+	read(a, operation{id: "get-schedule", path: "/v1/schedules/{id}", policy: reads, summary: "Show a schedule", errors: missing},
 		func(ctx context.Context, in *OfSchedule) (*oneSchedule, error) {
 			return answered(a.cfg.Engine.Schedule(ctx, in.ID))
 		})
 	erase(a, operation{
-		id: "delete-schedule", path: "/v1/schedules/{id}", summary: "Delete a schedule with its fires; its monitor, and what that runs, is canceled", errors: missing,
+		id: "delete-schedule", path: "/v1/schedules/{id}", policy: writes, summary: "Delete a schedule with its fires; its monitor, and what that runs, is canceled", errors: missing,
 	}, a.deleteSchedule)
-	read(a, operation{id: "next-fires", path: "/v1/schedules/{id}/next", summary: "Say when it fires next, and what the clocks have to do with it", errors: missing}, a.nextFires)
-	read(a, operation{id: "list-fires", path: "/v1/schedules/{id}/fires", summary: "List what became of its times, the latest first; a skip has its reason", errors: missing}, a.listFires)
-	write(a, operation{id: "trigger-schedule", path: "/v1/schedules/{id}/trigger", summary: "Fire at once; what comes next stays", errors: missing},
+	read(a, operation{id: "next-fires", path: "/v1/schedules/{id}/next", policy: reads, summary: "Say when it fires next, and what the clocks have to do with it", errors: missing}, a.nextFires)
+	read(a, operation{id: "list-fires", path: "/v1/schedules/{id}/fires", policy: reads, summary: "List what became of its times, the latest first; a skip has its reason", errors: missing}, a.listFires)
+	write(a, operation{id: "trigger-schedule", path: "/v1/schedules/{id}/trigger", policy: writes, summary: "Fire at once; what comes next stays", errors: missing},
 		body[scheduleAct]{optional: true}, a.triggerSchedule)
-	write(a, operation{id: "pause-schedule", path: "/v1/schedules/{id}/pause", summary: "Let it not fire until it is resumed", errors: missing},
+	write(a, operation{id: "pause-schedule", path: "/v1/schedules/{id}/pause", policy: writes, summary: "Let it not fire until it is resumed", errors: missing},
 		body[pausing]{example: pausing{Reason: "holidays"}, optional: true}, func(ctx context.Context, in *OfSchedule, b pausing) (*oneSchedule, error) {
 			return answered(a.cfg.Engine.PauseSchedule(ctx, in.ID, requestOf(ctx).actor, b.Reason))
 		})
 	write(a, operation{
-		id: "resume-schedule", path: "/v1/schedules/{id}/resume", summary: "Let it fire from now on", errors: append(missing, http.StatusTooManyRequests),
+		id: "resume-schedule", path: "/v1/schedules/{id}/resume", policy: writes, summary: "Let it fire from now on", errors: append(missing, http.StatusTooManyRequests),
 	}, body[scheduleAct]{optional: true}, func(ctx context.Context, in *OfSchedule, _ scheduleAct) (*oneSchedule, error) {
 		return answered(a.cfg.Engine.ResumeSchedule(ctx, in.ID, requestOf(ctx).actor))
 	})
 	write(a, operation{
-		id: "backfill-schedule", path: "/v1/schedules/{id}/backfill", summary: "Fire each time of a stretch of the past for which nothing fired", errors: append(missing, http.StatusTooManyRequests),
+		id: "backfill-schedule", path: "/v1/schedules/{id}/backfill", policy: writes, summary: "Fire each time of a stretch of the past for which nothing fired", errors: append(missing, http.StatusTooManyRequests),
 	}, body[backfilling]{example: backfilling{From: now.Add(-time.Hour), To: now, DryRun: true}}, a.backfillSchedule)
 }
 
@@ -137,7 +137,7 @@ func (a *API) listSchedules(ctx context.Context, in *struct {
 	Paged
 }) (*page[schedule], error) {
 	return walk(a, in.Paged, grown[schedule]{
-		which: "schedules " + string(in.Session),
+		which: whose(ctx) + "schedules " + string(in.Session),
 		all: func() ([]schedule, error) {
 			all, err := a.cfg.Engine.Schedules(ctx, in.Session)
 			told := make([]schedule, 0, len(all))
@@ -173,7 +173,7 @@ func (a *API) listFires(ctx context.Context, in *struct {
 	OfSchedule
 	Paged
 }) (*page[perdure.Fire], error) {
-	which := "fires " + string(in.ID)
+	which := whose(ctx) + "fires " + string(in.ID)
 	place, err := a.cursors.read(which, in.Cursor, 1)
 	if err != nil {
 		return nil, err

@@ -22,6 +22,11 @@ type interruption struct {
 	Reason string `json:"reason,omitempty"`
 }
 
+// retitling is the body of a session's change.
+type retitling struct {
+	Title string `json:"title" doc:"1 to 512 bytes."`
+}
+
 // OfSession is the path of a session.
 type OfSession struct {
 	ID perdure.SessionID `path:"id" example:"session_019aa0000000700080000000000000aa" doc:"The session."`
@@ -43,19 +48,23 @@ type nothing struct {
 }
 
 func (a *API) sessionOperations() {
-	write(a, operation{id: "create-session", path: "/v1/sessions", summary: "Start a session", status: http.StatusCreated},
+	write(a, operation{id: "create-session", path: "/v1/sessions", policy: writes, summary: "Start a session", status: http.StatusCreated},
 		body[newSession]{example: newSession{Agent: &perdure.Agent{Name: "helper", Instructions: "Be brief."}}}, a.createSession)
-	read(a, operation{id: "list-sessions", path: "/v1/sessions", summary: "List sessions, newest first"}, a.listSessions)
+	read(a, operation{id: "list-sessions", path: "/v1/sessions", policy: reads, summary: "List sessions, newest first"}, a.listSessions)
 	read(a, operation{
-		id: "get-session", path: "/v1/sessions/{id}", summary: "Show a session, or wait until it is at rest",
+		id: "get-session", path: "/v1/sessions/{id}", policy: reads, summary: "Show a session, or wait until it is at rest",
 		errors: []int{http.StatusNotFound},
 	}, a.getSession)
+	replace(a, operation{
+		id: "update-session", method: http.MethodPatch, path: "/v1/sessions/{id}", policy: writes, summary: "Change what a session is called",
+		errors: []int{http.StatusNotFound}, route: route{own: true, tells: true},
+	}, body[retitling]{example: retitling{Title: "Invoices of March"}}, a.updateSession)
 	erase(a, operation{
-		id: "delete-session", path: "/v1/sessions/{id}", summary: "Delete a session for good, with its subagents",
+		id: "delete-session", path: "/v1/sessions/{id}", policy: writes, summary: "Delete a session for good, with its subagents",
 		errors: []int{http.StatusNotFound},
 	}, a.deleteSession)
 	write(a, operation{
-		id: "interrupt-session", path: "/v1/sessions/{id}/interrupt", summary: "Interrupt the turn that runs",
+		id: "interrupt-session", path: "/v1/sessions/{id}/interrupt", policy: writes, summary: "Interrupt the turn that runs",
 		status: http.StatusAccepted, errors: []int{http.StatusNotFound},
 	}, body[interruption]{example: interruption{Reason: "a better idea"}, optional: true}, a.interruptSession)
 }
@@ -75,14 +84,15 @@ func (a *API) createSession(ctx context.Context, _ *struct{}, in newSession) (*c
 // skipped and none is shown twice. Whoever goes on is likely to go on further, so more is read for them than a page.
 func (a *API) listSessions(ctx context.Context, in *struct{ Paged }) (*page[engine.Session], error) {
 	// A kept listing, the place in it, and the last session: how many came up to it, when it began, and its id.
-	place, err := a.cursors.read("sessions", in.Cursor, 5)
+	which := whose(ctx) + "sessions"
+	place, err := a.cursors.read(which, in.Cursor, 5)
 	if err != nil {
 		return nil, err
 	}
 	limit, passed, last := in.limit(), 0, engine.Session{}
 	cut := func(rest stretch[engine.Session]) *page[engine.Session] {
 		return pageOf(rest.items, limit, func(s engine.Session) string {
-			return a.cursors.write("sessions", rest.name, rest.next(limit), strconv.Itoa(passed+limit), strconv.FormatInt(s.CreatedAt.UnixMicro(), 10), string(s.ID))
+			return a.cursors.write(which, rest.name, rest.next(limit), strconv.Itoa(passed+limit), strconv.FormatInt(s.CreatedAt.UnixMicro(), 10), string(s.ID))
 		})
 	}
 	most := limit + 1
@@ -143,6 +153,56 @@ func (a *API) getSession(ctx context.Context, in *struct {
 	}
 	out.Body, err = a.cfg.Engine.Session(ctx, in.ID)
 	return out, err
+}
+
+// updateSession changes a session. What it compares it has read itself, and the engine compares again in the commit.
+func (a *API) updateSession(ctx context.Context, in *struct {
+	OfSession
+	IfMatch string `header:"If-Match" doc:"Only if the session still has this ETag; * is any."`
+}, b retitling) (*oneSession, error) {
+	o := engine.Retitling{Title: b.Title, By: requestOf(ctx).actor}
+	if done, err := a.retitled(ctx, in.ID, b.Title, in.IfMatch != ""); done || err != nil {
+		s, lookErr := a.cfg.Engine.Session(ctx, in.ID)
+		return &oneSession{Body: s}, errors.Join(err, lookErr)
+	}
+	if in.IfMatch != "" {
+		old, err := a.cfg.Engine.Session(ctx, in.ID)
+		if err != nil {
+			return nil, err
+		}
+		tag, err := tagOfJSON(old)
+		if err == nil {
+			err = allowed(in.IfMatch, tag)
+			o.If = old.LastSeq
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	s, err := a.cfg.Engine.Retitle(ctx, in.ID, o)
+	if errors.Is(err, perdure.Conflict) && in.IfMatch != "" {
+		err = failedCondition("the session went on meanwhile")
+	}
+	return &oneSession{Body: s}, err
+}
+
+// retitled reports whether a change of title that was begun before had its effect then: somebody changed the title since it was
+// begun, where there is a condition to this one.
+func (a *API) retitled(ctx context.Context, id perdure.SessionID, title string, conditional bool) (done bool, err error) {
+	req := requestOf(ctx)
+	if !req.again {
+		return false, nil
+	}
+	s, err := a.cfg.Engine.Session(ctx, id)
+	if err != nil {
+		return false, err
+	}
+	err = a.eachEvent(ctx, id, span{to: s.LastSeq}, func(e perdure.Event) error {
+		f, ok := e.Fact.(perdure.SessionUpdated)
+		done = done || ok && !e.At.Before(req.at) && (!conditional || f.Title == title && e.Actor == req.actor)
+		return nil
+	})
+	return done, err
 }
 
 // deleteSession takes a session that is not there for one that it deleted before, when that was begun under the same key.

@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/internal/redact"
 )
 
@@ -25,15 +26,15 @@ type cancellation struct {
 type receipt struct{ Body perdure.CancelReceipt }
 
 func (a *API) taskOperations() {
-	read(a, operation{id: "list-tasks", path: "/v1/tasks", summary: "List tasks, in the order of their creation"}, a.listTasks)
+	read(a, operation{id: "list-tasks", path: "/v1/tasks", policy: reads, summary: "List tasks, in the order of their creation"}, a.listTasks)
 	read(a, operation{
-		id: "get-task", path: "/v1/tasks/{id}", summary: "Show a task, or wait until it has ended or awaits input", errors: []int{http.StatusNotFound},
+		id: "get-task", path: "/v1/tasks/{id}", policy: reads, summary: "Show a task, or wait until it has ended or awaits input", errors: []int{http.StatusNotFound},
 	}, a.getTask)
 	write(a, operation{
-		id: "cancel-task", path: "/v1/tasks/{id}/cancel", summary: "Ask for a task's end", status: http.StatusAccepted, errors: []int{http.StatusNotFound},
+		id: "cancel-task", path: "/v1/tasks/{id}/cancel", policy: writes, summary: "Ask for a task's end", status: http.StatusAccepted, errors: []int{http.StatusNotFound},
 	}, body[cancellation]{example: cancellation{Reason: "not needed any more"}, optional: true}, a.cancelTask)
 	write(a, operation{
-		id: "resolve-task", path: "/v1/tasks/{id}/resolve", summary: "Say what became of a task whose outcome is unknown", errors: []int{http.StatusNotFound},
+		id: "resolve-task", path: "/v1/tasks/{id}/resolve", policy: approves, summary: "Say what became of a task whose outcome is unknown", errors: []int{http.StatusNotFound},
 	}, exampleResolution(), a.resolveTask)
 }
 
@@ -64,12 +65,23 @@ func listed(t perdure.Task) perdure.Task {
 func (a *API) listTasks(ctx context.Context, in *struct {
 	Session perdure.SessionID `query:"session" doc:"Only those of this session."`
 	State   perdure.TaskState `query:"state" enum:"queued,running,awaiting_input,succeeded,failed,canceled,unknown" doc:"Only those in this state."`
+	Kind    perdure.TaskKind  `query:"kind" enum:"background_tool,monitor,subagent,external_agent" doc:"Only those of this kind."`
+	Tool    string            `query:"tool" doc:"Only those of this tool."`
+	Older   string            `query:"older" example:"1h30m" doc:"Only those that were made longer ago than this."`
 	Paged
 }) (*page[perdure.Task], error) {
+	filter := engine.TaskFilter{Session: in.Session, State: in.State, Kind: in.Kind, Tool: in.Tool}
+	if in.Older != "" {
+		moment, err := before(requestOf(ctx).at, in.Older, "query.older")
+		if err != nil {
+			return nil, err
+		}
+		filter.Before = moment
+	}
 	got, err := walk(a, in.Paged, grown[perdure.Task]{
-		which: fmt.Sprintf("tasks %q %q", in.Session, in.State),
+		which: whose(ctx) + fmt.Sprintf("tasks %q %q %q %q %q", in.Session, in.State, in.Kind, in.Tool, in.Older),
 		all:   func() ([]perdure.Task, error) { return a.cfg.Engine.Tasks(ctx, in.Session) },
-		match: func(t perdure.Task) bool { return in.State == "" || t.State == in.State },
+		match: filter.Matches,
 		id:    func(t perdure.Task) string { return string(t.ID) },
 	})
 	if err != nil {

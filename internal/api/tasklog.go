@@ -47,7 +47,7 @@ func (a *API) taskLogOperations() {
 		Type: huma.TypeString, Description: "Server-Sent Events: log with a Chunk as data and the offset after it as id; end when the task has ended and all was sent.",
 	}}
 	read(a, operation{
-		id: "get-task-log", path: "/v1/tasks/{id}/log", summary: "Read or follow the output of a task", errors: []int{http.StatusNotFound},
+		id: "get-task-log", path: "/v1/tasks/{id}/log", policy: reads, summary: "Read or follow the output of a task", errors: []int{http.StatusNotFound},
 		forms: map[string]*huma.MediaType{formBytes: bytes, formJSON: {Schema: schema[engine.Log](a)}, formEvents: events},
 	}, a.taskLog)
 	schema[engine.Chunk](a)

@@ -28,15 +28,15 @@ type directCall struct {
 type toolAnswer struct{ Body perdure.ToolResult }
 
 func (a *API) toolOperations() {
-	read(a, operation{id: "list-tools", path: "/v1/tools", summary: "List the tools, in the order of their registration"}, a.listTools)
+	read(a, operation{id: "list-tools", path: "/v1/tools", policy: reads, summary: "List the tools, in the order of their registration"}, a.listTools)
 	read(a, operation{
-		id: "get-tool", path: "/v1/tools/{name}", summary: "Show a tool", errors: []int{http.StatusNotFound},
+		id: "get-tool", path: "/v1/tools/{name}", policy: reads, summary: "Show a tool", errors: []int{http.StatusNotFound},
 	}, func(ctx context.Context, in *ofTool) (*oneTool, error) {
 		t, err := a.findTool(ctx, in.Name)
 		return &oneTool{Body: t}, err
 	})
 	write(a, operation{
-		id: "call-tool", path: "/v1/tools/{name}/call", summary: "Call a pure or idempotent tool, outside any session", errors: []int{http.StatusNotFound},
+		id: "call-tool", path: "/v1/tools/{name}/call", policy: writes, summary: "Call a pure or idempotent tool, outside any session", errors: []int{http.StatusNotFound},
 	}, body[directCall]{example: directCall{Args: json.RawMessage(`{}`)}}, a.callTool)
 	a.payloads()
 }

@@ -71,38 +71,38 @@ type oneHookDelivery struct{ Body webhook.Delivery }
 func (a *API) webhookOperations() {
 	missing := []int{http.StatusNotFound}
 	write(a, operation{
-		id: "create-webhook", path: "/v1/webhooks", summary: "Make a webhook; its secret is shown in this answer, and in no other", status: http.StatusCreated,
+		id: "create-webhook", path: "/v1/webhooks", policy: administers, summary: "Make a webhook; its secret is shown in this answer, and in no other", status: http.StatusCreated,
 		errors: append(missing, http.StatusTooManyRequests),
 	}, body[newWebhook]{example: newWebhook{URL: "https://example.com/perdure", Types: []string{"task.*", "approval.requested"}, Body: webhook.BodyID}}, a.createWebhook)
-	read(a, operation{id: "list-webhooks", path: "/v1/webhooks", summary: "List webhooks in the order of their making"}, a.listWebhooks)
-	read(a, operation{id: "get-webhook", path: "/v1/webhooks/{id}", summary: "Show a webhook", errors: missing},
+	read(a, operation{id: "list-webhooks", path: "/v1/webhooks", policy: administers, summary: "List webhooks in the order of their making"}, a.listWebhooks)
+	read(a, operation{id: "get-webhook", path: "/v1/webhooks/{id}", policy: administers, summary: "Show a webhook", errors: missing},
 		func(ctx context.Context, in *OfWebhook) (*oneWebhook, error) {
 			w, err := a.cfg.Engine.Webhook(ctx, in.ID)
 			return &oneWebhook{Body: webhookOf(webhook.Made{Webhook: w})}, err
 		})
 	enabled := true
-	replace(a, operation{id: "update-webhook", method: http.MethodPatch, path: "/v1/webhooks/{id}", summary: "Change a webhook, or switch it on or off", errors: missing},
+	replace(a, operation{id: "update-webhook", method: http.MethodPatch, path: "/v1/webhooks/{id}", policy: administers, summary: "Change a webhook, or switch it on or off", errors: missing},
 		body[webhookChange]{example: webhookChange{Enabled: &enabled}}, func(ctx context.Context, in *OfWebhook, c webhookChange) (*oneWebhook, error) {
 			w, err := a.cfg.Engine.ChangeWebhook(ctx, in.ID, webhook.Change(c))
 			return &oneWebhook{Body: webhookOf(webhook.Made{Webhook: w})}, unprocessable(ctx, err)
 		})
-	erase(a, operation{id: "delete-webhook", path: "/v1/webhooks/{id}", summary: "Delete a webhook, with its deliveries", errors: missing}, a.deleteWebhook)
+	erase(a, operation{id: "delete-webhook", path: "/v1/webhooks/{id}", policy: administers, summary: "Delete a webhook, with its deliveries", errors: missing}, a.deleteWebhook)
 	write(a, operation{
-		id: "rotate-webhook", path: "/v1/webhooks/{id}/rotate", summary: "Give a webhook another secret; the former one signs along for a day", errors: missing,
+		id: "rotate-webhook", path: "/v1/webhooks/{id}/rotate", policy: administers, summary: "Give a webhook another secret; the former one signs along for a day", errors: missing,
 	}, body[webhookAct]{optional: true}, func(ctx context.Context, in *OfWebhook, _ webhookAct) (*oneWebhook, error) {
 		requestOf(ctx).secret = true
 		made, err := a.cfg.Engine.RotateWebhook(ctx, in.ID)
 		return &oneWebhook{Body: webhookOf(made)}, err
 	})
-	write(a, operation{id: "test-webhook", path: "/v1/webhooks/{id}/test", summary: "Send a webhook a ping, once", status: http.StatusAccepted, errors: missing},
+	write(a, operation{id: "test-webhook", path: "/v1/webhooks/{id}/test", policy: administers, summary: "Send a webhook a ping, once", status: http.StatusAccepted, errors: missing},
 		body[webhookAct]{optional: true}, func(ctx context.Context, in *OfWebhook, _ webhookAct) (*oneHookDelivery, error) {
 			d, err := a.cfg.Engine.TestWebhook(ctx, in.ID)
 			return &oneHookDelivery{Body: d}, err
 		})
-	read(a, operation{id: "list-webhook-deliveries", path: "/v1/webhooks/{id}/deliveries", summary: "List what was sent to a webhook, or is to be, the newest first", errors: missing},
+	read(a, operation{id: "list-webhook-deliveries", path: "/v1/webhooks/{id}/deliveries", policy: administers, summary: "List what was sent to a webhook, or is to be, the newest first", errors: missing},
 		a.listWebhookDeliveries)
 	write(a, operation{
-		id: "redeliver-webhook", path: "/v1/webhooks/{id}/deliveries/{delivery}/redeliver", summary: "Send a delivery again, under the same id",
+		id: "redeliver-webhook", path: "/v1/webhooks/{id}/deliveries/{delivery}/redeliver", policy: administers, summary: "Send a delivery again, under the same id",
 		status: http.StatusAccepted, errors: missing,
 	}, body[webhookAct]{optional: true}, func(ctx context.Context, in *OfWebhookDelivery, _ webhookAct) (*oneHookDelivery, error) {
 		d, err := a.cfg.Engine.RedeliverWebhook(ctx, in.ID, in.Delivery)
@@ -144,7 +144,7 @@ func (a *API) createWebhook(ctx context.Context, _ *struct{}, in newWebhook) (*m
 
 func (a *API) listWebhooks(ctx context.Context, in *Paged) (*page[shownWebhook], error) {
 	return walk(a, *in, grown[shownWebhook]{
-		which: "webhooks",
+		which: whose(ctx) + "webhooks",
 		all: func() ([]shownWebhook, error) {
 			all, err := a.cfg.Engine.Webhooks(ctx)
 			told := make([]shownWebhook, 0, len(all))
@@ -172,7 +172,7 @@ func (a *API) listWebhookDeliveries(ctx context.Context, in *struct {
 	OfWebhook
 	Paged
 }) (*page[webhook.Delivery], error) {
-	which := "deliveries " + string(in.ID)
+	which := whose(ctx) + "deliveries " + string(in.ID)
 	place, err := a.cursors.read(which, in.Cursor, 1)
 	if err != nil {
 		return nil, err

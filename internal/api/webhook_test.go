@@ -4,13 +4,10 @@ import (
 	"context"
 	"errors"
 	"net/netip"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/perdure/perdure"
-	"github.com/perdure/perdure/engine/local"
-	"github.com/perdure/perdure/internal/secret"
 	"github.com/perdure/perdure/webhook"
 )
 
@@ -23,22 +20,6 @@ func (nowhere) Do(context.Context, perdure.WebRequest) (perdure.WebResponse, err
 
 func (nowhere) Try(context.Context, string, string, perdure.NetworkList) ([]netip.AddrPort, error) {
 	return nil, nil
-}
-
-// secrets opens the keyring of a rig, or makes one.
-func (r *rig) secrets() local.Secrets {
-	r.t.Helper()
-	if r.ring == "" {
-		r.ring = filepath.Join(r.t.TempDir(), "keyring")
-	}
-	keys, err := secret.Load(r.ring)
-	if errors.Is(err, perdure.NotFound) {
-		keys, err = secret.Create(r.ring)
-	}
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return local.Secrets{Keys: keys}
 }
 
 // hook makes a webhook, and returns its path.
@@ -123,4 +104,16 @@ func TestWebhookDeliveriesPaged(t *testing.T) {
 	}
 	r.refusal(r.do(post("/v1/webhooks", `{"url":"ftp://example.com"}`)), 422, "invalid")
 	r.refusal(r.do(post("/v1/webhooks", `{"url":"https://example.com","secret":"mine"}`)), 400, "invalid")
+}
+
+// hookSamples adds a request for each operation about webhooks.
+func (r *rig) hookSamples(all map[string]ask) map[string]ask {
+	r.t.Helper()
+	hook := r.hook()
+	all["create-webhook"] = post("/v1/webhooks", `{"url":"https://example.com/x"}`)
+	all["rotate-webhook"] = post(hook+"/rotate", `{}`)
+	all["list-webhooks"], all["get-webhook"], all["list-webhook-deliveries"] = get("/v1/webhooks"), get(hook), get(hook+"/deliveries")
+	all["delete-webhook"] = ask{method: "DELETE", path: r.hook()}
+	all["update-webhook"] = ask{method: "PATCH", path: hook, body: `{"enabled":true}`}
+	return all
 }

@@ -100,8 +100,9 @@ func inner() []room {
 // outer is the ways in, and what is for tests.
 func outer() []room {
 	return []room{
-		{"internal/api", ". budget webhook engine internal/cron"},
-		{"internal/mcpserver", ". engine"},
+		{"internal/api", ". budget webhook engine internal/access internal/cron"},
+		{"internal/access", ". budget webhook engine store"},
+		{"internal/mcpserver", ". engine internal/access"},
 		{"internal/cli", ". budget webhook engine internal/cron internal/config internal/redact internal/cli/admin internal/cli/demo internal/cli/form internal/cli/mcp internal/cli/storm"},
 		{"internal/cli/admin", ". internal/backup"},
 		{"internal/cli/mcp", "."},

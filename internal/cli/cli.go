@@ -91,6 +91,7 @@ type commandLine struct {
 	Webhook  webhookCommand  `cmd:"" help:"Send what happens to a URL: create, list, show, change, test, deliveries, redeliver, delete."`
 
 	Tool    toolCommand    `cmd:"" help:"The tools: list, show, call."`
+	Token   tokenCommand   `cmd:"" help:"Who may ask a server: create, list, revoke."`
 	Egress  egressCommand  `cmd:"" help:"Which hosts tools may reach: list, allow, deny, test."`
 	Admin   admin.Commands `cmd:"" help:"Look after a data directory: backup, restore, verify, gc, rotate-key."`
 	MCP     mcp.Commands   `cmd:"" name:"mcp" help:"Tools for MCP clients, and durable calls for MCP servers: serve, proxy, config."`

@@ -109,6 +109,7 @@ func exitCode(err error) int {
 		{perdure.Limit, exitConflict},
 		{perdure.Invalid, exitUsage},
 		{perdure.Unavailable, exitUnreachable},
+		{perdure.Denied, exitDenied},
 		{perdure.UnknownOutcome, exitFailed},
 		{context.DeadlineExceeded, exitTimeout},
 		{context.Canceled, exitInterrupted},

@@ -101,6 +101,26 @@ func (e *Effects) telling(files tool.Files, by tool.Call) tool.Files {
 	return told{Files: files, e: e, by: by}
 }
 
+// FilesOf opens the files of a session as its model sees them, for somebody who is no call of it. The journal tells of every
+// change, by that actor. Unavailable: they cannot be opened.
+func (e *Effects) FilesOf(id perdure.SessionID, actor string) (tool.Files, error) {
+	files, _ := e.files(tool.Call{Session: id})
+	if files == nil {
+		return nil, fmt.Errorf("the files of %s: %w: its folder cannot be opened", id, perdure.Unavailable)
+	}
+	if known := e.known(id); known != nil {
+		files = masked(files, known.Mask)
+	}
+	switch f := files.(type) {
+	case *sessionfile.Files:
+		return f.As(actor), nil
+	case told:
+		f.as = actor
+		return f, nil
+	}
+	return files, nil
+}
+
 // masked is files that the journal tells of, without what is secret (SE4).
 func masked(files tool.Files, mask func(string) string) tool.Files {
 	switch f := files.(type) {
@@ -118,6 +138,7 @@ type told struct {
 	tool.Files
 	e    *Effects
 	by   tool.Call
+	as   string              // who made the changes, when it is no call
 	mask func(string) string // of what is told; nil: nothing is secret
 }
 
@@ -147,6 +168,37 @@ func (t told) MakeDirectory(ctx context.Context, path string) (tool.FileStat, er
 	return made, err
 }
 
+// Move gives a file or directory another path.
+func (t told) Move(ctx context.Context, from, to string) (tool.FileStat, error) {
+	mover, ok := t.Files.(tool.Mover)
+	if !ok {
+		return tool.FileStat{}, cannotMove()
+	}
+	moved, err := mover.Move(ctx, from, to)
+	if err == nil {
+		t.tell(perdure.FileWritten{Path: from, Removed: true})
+		t.tell(perdure.FileWritten{Path: moved.Path, SizeBytes: moved.SizeBytes, Directory: moved.IsDirectory})
+	}
+	return moved, err
+}
+
+// RemoveIf deletes a file that has a content.
+func (t told) RemoveIf(ctx context.Context, path string, content []byte) (bool, error) {
+	mover, ok := t.Files.(tool.Mover)
+	if !ok {
+		return false, cannotMove()
+	}
+	removed, err := mover.RemoveIf(ctx, path, content)
+	if err == nil && removed {
+		t.tell(perdure.FileWritten{Path: path, Removed: true})
+	}
+	return removed, err
+}
+
+func cannotMove() error {
+	return fmt.Errorf("%w: the host keeps these files where nothing is moved, nor removed by what it holds", perdure.Unavailable)
+}
+
 // tell appends what changed. The change stands whether or not it can be told, so that it is no error of whoever made it.
 func (t told) tell(fact perdure.FileWritten) {
 	if clean, err := tool.CleanPath(fact.Path); err == nil {
@@ -158,7 +210,7 @@ func (t told) tell(fact perdure.FileWritten) {
 	ctx, cancel := settleContext(context.Background())
 	defer cancel()
 	err := t.e.work.InTx(ctx, func(tx store.Tx) error {
-		return tx.Append(t.by.Session, []perdure.Event{sessionfile.Told(t.by, tx.Now(), fact)})
+		return tx.Append(t.by.Session, []perdure.Event{sessionfile.Told(t.by, t.as, tx.Now(), fact)})
 	})
 	if err != nil && !errors.Is(err, perdure.NotFound) { // else the session is gone, and its journal with it
 		t.e.cfg.Log.Warn("a change of a file is not in the journal", "session", t.by.Session, "path", fact.Path, "error", err)

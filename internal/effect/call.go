@@ -42,7 +42,7 @@ func (e *Effects) StartCall(ctx context.Context, run CallRun) error {
 		return nil
 	}
 	if run.Command.Call.Approval != "" { // a person was asked meanwhile, so it goes out only now
-		if held := e.held(ctx, run.Session.Agent, t); held != nil {
+		if held := e.held(ctx, run.Session.ID, run.Session.Agent, t); held != nil {
 			run.Done(e.settled(run, row, *held))
 			return nil
 		}

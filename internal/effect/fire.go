@@ -130,7 +130,7 @@ func (e *Effects) judgeScheduled(ctx context.Context, run *Scheduled, task perdu
 	}, read)
 	run.permissions, run.refusal, task.Spec.Arguments = j.permissions, j.refusal, j.args
 	if run.refusal == nil {
-		run.refusal = e.held(ctx, run.owner.agent, target)
+		run.refusal = e.held(ctx, run.owner.session, run.owner.agent, target)
 	}
 	task.ArgsHash, err = perdure.Fingerprint(task.Tool, j.args)
 	return task, err

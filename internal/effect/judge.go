@@ -238,7 +238,7 @@ func (w watched) tell(fact perdure.RequestDenied) {
 	ctx, cancel := settleContext(context.Background())
 	defer cancel()
 	err := w.e.work.InTx(ctx, func(tx store.Tx) error {
-		return tx.Append(w.by.Session, []perdure.Event{sessionfile.Told(w.by, tx.Now(), fact)})
+		return tx.Append(w.by.Session, []perdure.Event{sessionfile.Told(w.by, "", tx.Now(), fact)})
 	})
 	if err != nil && !errors.Is(err, perdure.NotFound) { // else the session is gone, and its journal with it
 		w.e.cfg.Log.Warn("a denial is not in the journal", "session", w.by.Session, "call", w.by.ID, "host", fact.Host, "error", err)

@@ -2,6 +2,7 @@ package effect
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/dispatch"
 	"github.com/perdure/perdure/internal/veil"
+	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
 )
 
@@ -72,7 +74,7 @@ func (e *Effects) planCall(ctx context.Context, s *perdure.Session, call perdure
 		}
 	}
 	if !again && (len(planned.Permissions) == 0 || planned.Lane == perdure.Background) { // else it goes out once it is approved
-		if held := e.held(ctx, s.Agent, t); held != nil {
+		if held := e.held(ctx, s.ID, s.Agent, t); held != nil {
 			return refusedBy(planned, *held)
 		}
 	}
@@ -82,13 +84,27 @@ func (e *Effects) planCall(ctx context.Context, s *perdure.Session, call perdure
 
 // held is the result of a call that may not go out now, since there were too many; nil: it may, or it does not go out. What may
 // is counted (RL1).
-func (e *Effects) held(ctx context.Context, agent perdure.Agent, t tool.Tool) *tool.Result {
-	if e.cfg.Outbound == nil || agent.DryRun || !tool.GoesOut(t) || e.cfg.Outbound.CheckOrg(ctx, e.cfg.Org) {
+func (e *Effects) held(ctx context.Context, id perdure.SessionID, agent perdure.Agent, t tool.Tool) *tool.Result {
+	if e.cfg.Outbound == nil || agent.DryRun || !tool.GoesOut(t) || e.cfg.Outbound.CheckOrg(ctx, e.orgOf(ctx, id)) {
 		return nil
 	}
 	r := tool.Error(textHeld)
 	r.ErrorAs, r.Refused = perdure.ErrorRejected, true
 	return &r
+}
+
+// orgOf is the org whose calls those of a session are counted with. Where that cannot be read, they count with everybody's.
+func (e *Effects) orgOf(ctx context.Context, id perdure.SessionID) string {
+	org := e.cfg.Org
+	err := e.cfg.Store.View(ctx, func(r store.Reader) error {
+		row, err := r.Session(id)
+		org = cmp.Or(row.Org, e.cfg.Org)
+		return err
+	})
+	if err != nil {
+		return e.cfg.Org
+	}
+	return org
 }
 
 // textHeld is the result of a call that the rate limit holds back (RL1).

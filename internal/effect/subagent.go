@@ -216,9 +216,13 @@ func (b birth) makeChild(tx store.Tx, parent *owner) error {
 	if _, err := tx.Session(b.child); !errors.Is(err, perdure.NotFound) {
 		return err // it is there
 	}
+	of, err := tx.Session(parent.session)
+	if err != nil {
+		return err
+	}
 	now := tx.Now()
 	row := store.Session{
-		ID: b.child, Parent: parent.session, Root: parent.root(), Title: b.agent.Title, Status: perdure.SessionStarted, CreatedAt: now, UpdatedAt: now,
+		ID: b.child, Parent: parent.session, Root: parent.root(), Org: of.Org, User: of.User, Title: b.agent.Title, Status: perdure.SessionStarted, CreatedAt: now, UpdatedAt: now,
 	}
 	rand.Read(row.Secret[:]) // never fails
 	if err := tx.CreateSession(row); err != nil {

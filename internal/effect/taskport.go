@@ -57,7 +57,7 @@ func (p *taskPort) Spawn(ctx context.Context, s tool.Spawn) (tool.Spawned, error
 	if j.refusal != nil {
 		return tool.Spawned{}, &tool.Denied{Result: *j.refusal}
 	}
-	if held := p.e.held(ctx, p.owner.agent, target); held != nil {
+	if held := p.e.held(ctx, p.owner.session, p.owner.agent, target); held != nil {
 		return tool.Spawned{}, &tool.Denied{Result: *held}
 	}
 	task.Spec.Arguments, _ = dropped.Take(perdure.CallKey{}, spec.Parameters, j.args)

@@ -20,6 +20,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
+	"github.com/perdure/perdure/internal/access"
 )
 
 // maxBudget is the longest that a call without a task may keep its client waiting (M9).
@@ -36,6 +37,8 @@ const (
 type Principal struct {
 	ID      string // stable, never reused; the session is derived from it
 	Approve bool   // has the scope to approve: approvals are put to it (M10)
+	// Who is whom the engine is asked for. nil: the local operator.
+	Who *access.Principal
 	// Audience is whom the credential was made for; it must name Config.Resource. nil: the credential is this server's own.
 	Audience []string
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/access"
 )
 
 // The names of the wires.
@@ -132,6 +133,12 @@ func (s *Server) receive(next mcp.MethodHandler) mcp.MethodHandler {
 			return nil, err
 		}
 		ctx = context.WithValue(ctx, peerKey{}, p)
+		if p.Who != nil {
+			ctx = access.With(ctx, *p.Who)
+			if err := p.Who.Check(access.Read); err != nil {
+				return nil, s.rpcError(err)
+			}
+		}
 		switch r := req.(type) {
 		case *mcp.CallToolRequest:
 			if x, ok := s.tools[r.Params.Name]; ok {
@@ -181,6 +188,8 @@ func (s *Server) rpcError(err error) error {
 	switch {
 	case err == nil || errors.As(err, &already):
 		return err
+	case errors.Is(err, perdure.Denied):
+		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: err.Error()}
 	case errors.Is(err, perdure.NotFound), errors.Is(err, perdure.Invalid), errors.Is(err, perdure.Conflict):
 		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: err.Error()}
 	case errors.Is(err, perdure.Unavailable), errors.Is(err, perdure.Limit):

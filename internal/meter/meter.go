@@ -8,6 +8,7 @@ package meter
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -28,8 +29,8 @@ type Config struct {
 	Prices budget.Table // of models and tools
 	Model  string       // that is asked where a session names none, as the prices call it
 	Answer int          // tokens that an answer may have, for its reservation; 0: 4,096
-	// Owner is whose a session is. It is asked within transactions, so it does no I/O. nil: budget.LocalUser and
-	// budget.DefaultOrg, for all.
+	// Owner is whose a session is. It is asked within transactions, so it does no I/O. nil: what its row says,
+	// or budget.LocalUser and budget.DefaultOrg.
 	Owner func(perdure.SessionID) (user, org string)
 }
 
@@ -40,9 +41,6 @@ type Meter struct{ cfg Config }
 func New(cfg Config) *Meter {
 	if cfg.Answer <= 0 {
 		cfg.Answer = defaultAnswer
-	}
-	if cfg.Owner == nil {
-		cfg.Owner = func(perdure.SessionID) (string, string) { return budget.LocalUser, budget.DefaultOrg }
 	}
 	return &Meter{cfg: cfg}
 }
@@ -63,25 +61,44 @@ type Who struct {
 // WhoOf is the session of a fold.
 func WhoOf(s *perdure.Session) Who { return Who{Session: s.ID, Agent: s.Agent, Lineage: s.Lineage} }
 
-// Subjects are all on whose budgets the work counts: the session and those whose subagent it is, the agents of both, the user
+// subjects are all on whose budgets the work counts: the session and those whose subagent it is, the agents of both, the user
 // and the organisation (BU1).
-func (m *Meter) Subjects(w Who) []budget.Subject {
-	root := w.Session
+func (m *Meter) subjects(w Who, user, org string) []budget.Subject {
 	found := []budget.Subject{{Scope: budget.Session, ID: string(w.Session)}}
 	if w.Lineage != nil {
-		root = w.Lineage.Root
-		for _, id := range []perdure.SessionID{w.Lineage.Parent, root} {
+		for _, id := range []perdure.SessionID{w.Lineage.Parent, w.Lineage.Root} {
 			if s := (budget.Subject{Scope: budget.Session, ID: string(id)}); !slices.Contains(found, s) {
 				found = append(found, s)
 			}
 		}
 	}
-	user, org := m.cfg.Owner(root)
-	found = append(found, budget.Subject{Scope: budget.User, ID: user}, budget.Subject{Scope: budget.Org, ID: org})
+	found = append(found, budget.Subject{Scope: budget.User, ID: user}.In(org), budget.Subject{Scope: budget.Org, ID: org})
 	for _, name := range w.Agent.Payers(w.Lineage) {
-		found = append(found, budget.Subject{Scope: budget.Agent, ID: name})
+		found = append(found, budget.Subject{Scope: budget.Agent, ID: name}.In(org))
 	}
 	return found[:min(len(found), store.MaxSubjects)]
+}
+
+// owner is whose a session is, as its row says, which whoever works in it has locked already. A subagent's is the one of those
+// whose subagent it is.
+func (m *Meter) owner(r store.Reader, w Who) (user, org string, err error) {
+	if m.cfg.Owner != nil {
+		user, org = m.cfg.Owner(w.root())
+		return user, org, nil
+	}
+	row, err := r.Session(w.Session)
+	if err != nil && !errors.Is(err, perdure.NotFound) {
+		return "", "", err
+	}
+	return cmp.Or(row.User, budget.LocalUser), cmp.Or(row.Org, budget.DefaultOrg), nil
+}
+
+// root is the root of the tree that the session is in.
+func (w Who) root() perdure.SessionID {
+	if w.Lineage != nil {
+		return w.Lineage.Root
+	}
+	return w.Session
 }
 
 // Uses is what work uses, or may use. What is zero is not used.
@@ -155,7 +172,11 @@ func (m *Meter) Priced(reported, asked string, at time.Time) string {
 
 // accounts are the accounts that apply, as of now.
 func (m *Meter) accounts(r store.Reader, w Who) ([]budget.Account, error) {
-	found, err := r.Budgets(store.BudgetFilter{Subjects: m.Subjects(w)})
+	user, org, err := m.owner(r, w)
+	if err != nil {
+		return nil, err
+	}
+	found, err := r.Budgets(store.BudgetFilter{Subjects: m.subjects(w, user, org)})
 	for i := range found {
 		if err == nil {
 			found[i], err = Current(r, found[i])
@@ -349,8 +370,9 @@ func (m *Meter) ReleaseSteps(tx store.Tx, w Who) error {
 
 // Notice is what is told of an account.
 func Notice(a budget.Account, now time.Time) perdure.BudgetNotice {
+	_, of := a.Subject.Of()
 	n := perdure.BudgetNotice{
-		BudgetID: a.ID, Scope: string(a.Scope), Subject: a.Subject.ID, Currency: string(a.Currency), Limit: a.Limit.String(),
+		BudgetID: a.ID, Scope: string(of.Scope), Subject: of.ID, Currency: string(a.Currency), Limit: a.Limit.String(),
 		Balance: a.Balance().String(), ResetsAt: a.ResetsAt(now),
 	}
 	if a.Soft > 0 {

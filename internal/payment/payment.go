@@ -9,6 +9,7 @@
 package payment
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -37,7 +38,7 @@ type Config struct {
 	Store  store.Store
 	Wallet Wallet
 	Policy Policy
-	Org    string        // whose caps count; empty: there are no organisations
+	Org    string        // whose caps count for sessions of the default org; empty: its own
 	Wait   time.Duration // for the wallet's answer, then nobody knows; 0: 30 s
 	Record time.Duration // for what is written before and after it, while the store is not available; 0: 30 s
 	// Spec returns what a tool says of itself: what it may pay for is its own word, not an order's. nil: no tool is known.
@@ -207,6 +208,11 @@ func (p port) record(tx store.Tx, attempt store.Payment, o tool.PaymentOrder) (s
 	if err != nil {
 		return attempt, err
 	}
+	session, err := tx.Session(p.session)
+	if err != nil {
+		return attempt, err
+	}
+	attempt.Org = cmp.Or(session.Org, attempt.Org)
 	last, err := tx.Payment(attempt.Hash)
 	if err != nil && !errors.Is(err, perdure.NotFound) {
 		return attempt, err

@@ -6,6 +6,7 @@ package sessionfile
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,6 +32,7 @@ type Files struct {
 	runtime bool // may write below runtimeDir, and past the quota of the session
 	limits  tool.FileLimits
 	by      *tool.Call          // whose changes these are, in the journal; nil: the journal does not tell
+	actor   string              // likewise, when it is no call that made them; empty: runtime
 	mask    func(string) string // of what it tells; nil: nothing is secret
 }
 
@@ -61,6 +63,13 @@ func (f *Files) Telling(by tool.Call) *Files {
 	return &view
 }
 
+// As returns a view whose changes somebody made who is no call: a person, or a program of theirs.
+func (f *Files) As(actor string) *Files {
+	view := *f
+	view.actor = actor
+	return &view
+}
+
 // Masked returns a view that tells of paths as mask shows them, since a tool may put a secret into one (SE4).
 func (f *Files) Masked(mask func(string) string) *Files {
 	view := *f
@@ -81,13 +90,13 @@ func (f *Files) tell(tx store.Tx, fact perdure.FileWritten) error {
 	if f.by == nil {
 		return nil
 	}
-	return tx.Append(f.session, []perdure.Event{Told(*f.by, tx.Now(), fact)})
+	return tx.Append(f.session, []perdure.Event{Told(*f.by, f.actor, tx.Now(), fact)})
 }
 
-// Told is the event that tells what a call did beside its result.
-func Told(by tool.Call, at time.Time, fact perdure.Fact) perdure.Event {
+// Told is the event that tells what a call did beside its result, or what an actor did who is none; no actor is the runtime.
+func Told(by tool.Call, actor string, at time.Time, fact perdure.Fact) perdure.Event {
 	return perdure.Event{
-		ID: perdure.FormatID[perdure.EventID](uuid.Must(uuid.NewV7())), At: at, Actor: "runtime",
+		ID: perdure.FormatID[perdure.EventID](uuid.Must(uuid.NewV7())), At: at, Actor: cmp.Or(actor, "runtime"),
 		Turn: by.Turn, Call: by.ID, Task: by.Task, Attempt: by.Attempt, Fact: fact,
 	}
 }
@@ -146,7 +155,9 @@ func (f *Files) Write(ctx context.Context, w tool.FileWrite) (created bool, err 
 		case !missing && old.ReadOnly:
 			return isReadOnly(name)
 		case w.If != nil && (missing || !bytes.Equal(old.Content, *w.If)):
-			return failed(perdure.Conflict, fmt.Sprintf("File changed since it was read: %s. Read it again.", name))
+			return isChanged(name)
+		case w.New && !missing:
+			return isThere(name)
 		}
 		if err := f.room(tx, name, int64(len(w.Content))-old.SizeBytes); err != nil {
 			return err
@@ -329,6 +340,11 @@ func (f *Files) writable(name string) (string, error) {
 
 func isDirectory(name string) error { return failed(perdure.Conflict, "Is a directory: "+name) }
 func isReadOnly(name string) error  { return failed(perdure.Conflict, "File is read-only: "+name) }
+
+func isChanged(name string) error {
+	return failed(perdure.Conflict, fmt.Sprintf("File changed since it was read: %s. Read it again.", name))
+}
+func isThere(name string) error { return failed(perdure.Conflict, "Something is there already: "+name) }
 
 func failed(kind perdure.Kind, text string) error { return &tool.FileError{Kind: kind, Text: text} }
 

@@ -27,7 +27,7 @@ func (s *Sender) Create(ctx context.Context, w hook.Webhook) (hook.Made, error) 
 		w.Body = hook.BodyID
 	}
 	row := store.Webhook{Webhook: hook.Webhook{
-		ID: w.ID, URL: w.URL, Types: slices.Clone(w.Types), Body: w.Body, Session: w.Session, Owner: w.Owner, Enabled: true,
+		ID: w.ID, URL: w.URL, Types: slices.Clone(w.Types), Body: w.Body, Session: w.Session, Owner: w.Owner, Org: w.Org, Enabled: true,
 	}}
 	secret, sealed, err := s.newSecret(w.ID)
 	if err == nil {
@@ -55,7 +55,11 @@ func (s *Sender) Create(ctx context.Context, w hook.Webhook) (hook.Made, error) 
 
 func createIn(tx store.Tx, row store.Webhook, sealed []byte) (put store.Webhook, shown bool, err error) {
 	if row.Session != "" {
-		if _, err := tx.Session(row.Session); err != nil {
+		of, err := tx.Session(row.Session)
+		if err == nil && of.Org != row.Org {
+			err = fmt.Errorf("session %s: %w", row.Session, perdure.NotFound)
+		}
+		if err != nil {
 			return row, false, err
 		}
 	}
@@ -67,7 +71,7 @@ func createIn(tx store.Tx, row store.Webhook, sealed []byte) (put store.Webhook,
 		if known.ID != row.ID {
 			continue
 		}
-		same := known.URL == row.URL && slices.Equal(known.Types, row.Types) && known.Body == row.Body && known.Session == row.Session && known.Owner == row.Owner
+		same := known.URL == row.URL && slices.Equal(known.Types, row.Types) && known.Body == row.Body && known.Session == row.Session && known.Owner == row.Owner && known.Org == row.Org
 		if !same {
 			return row, false, fmt.Errorf("%w: %s is the id of another webhook", perdure.Conflict, row.ID)
 		}

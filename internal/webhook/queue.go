@@ -36,10 +36,16 @@ func (s *Sender) queue(ctx context.Context) error {
 // where two look, one of them does it.
 func (s *Sender) queueOf(ctx context.Context, span store.HookSpan) error {
 	var events []perdure.Event
+	var row store.Session
 	err := s.cfg.Store.View(ctx, func(r store.Reader) (err error) {
-		events, err = r.Events(span.Session, span.From, store.Page)
+		if row, err = r.Session(span.Session); err == nil {
+			events, err = r.Events(span.Session, span.From, store.Page)
+		}
 		return err
 	})
+	if errors.Is(err, perdure.NotFound) {
+		return nil // it was removed
+	}
 	if err != nil || len(events) == 0 {
 		return err
 	}
@@ -53,7 +59,7 @@ func (s *Sender) queueOf(ctx context.Context, span store.HookSpan) error {
 			return err
 		}
 		for _, w := range hooks {
-			if err := queueFor(tx, w, span, events); err != nil {
+			if err := queueFor(tx, w, looked{span, row.Org, events}); err != nil {
 				return err
 			}
 		}
@@ -68,19 +74,26 @@ func (s *Sender) queueOf(ctx context.Context, span store.HookSpan) error {
 	return nil
 }
 
+// looked is a piece of a journal that is looked at.
+type looked struct {
+	span   store.HookSpan
+	org    string // of its session
+	events []perdure.Event
+}
+
 // queueFor queues for one webhook. What happened before it was enabled is not for it.
-func queueFor(tx store.Tx, w store.Webhook, span store.HookSpan, events []perdure.Event) error {
-	from, late := w.From[span.Session]
-	for _, e := range events {
-		if e.Seq <= from || !w.Wants(e) {
+func queueFor(tx store.Tx, w store.Webhook, l looked) error {
+	from, late := w.From[l.span.Session]
+	for _, e := range l.events {
+		if e.Seq <= from || !w.Wants(l.org, e) {
 			continue
 		}
 		if _, err := tx.AddHookDelivery(hook.NewDelivery(w.ID, e, tx.Now())); err != nil {
 			return err
 		}
 	}
-	if late && span.To >= from {
-		delete(w.From, span.Session)
+	if late && l.span.To >= from {
+		delete(w.From, l.span.Session)
 		if _, err := tx.PutWebhook(w); err != nil {
 			return err
 		}

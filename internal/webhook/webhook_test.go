@@ -614,3 +614,34 @@ func TestSessionGoes(t *testing.T) {
 		}
 	})
 }
+
+// TestOrgs: a webhook gets what happens in the sessions of its org, and can name no session of another.
+func TestOrgs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		own := b.session()
+		foreign := perdure.FormatID[perdure.SessionID](b.mint())
+		b.write(func(tx store.Tx) error { return tx.CreateSession(store.Session{ID: foreign, Org: "acme", Status: perdure.SessionStarted}) })
+		made := b.make("own.example")
+		theirs, err := b.Create(t.Context(), hook.Webhook{URL: "https://acme.example/", Org: "acme"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.Create(t.Context(), hook.Webhook{URL: "https://own.example/", Session: foreign}); !errors.Is(err, perdure.NotFound) {
+			t.Errorf("of another org's session: %v", err)
+		}
+		stop := b.run(b.Sender)
+		defer stop()
+		b.happen(own, perdure.TurnCompleted{})
+		b.happen(foreign, perdure.TurnCompleted{})
+
+		settle(3 * time.Second)
+
+		for id, session := range map[perdure.WebhookID]perdure.SessionID{made.ID: own, theirs.ID: foreign} {
+			if all := b.deliveries(id); len(all) != 1 || all[0].Session != session {
+				t.Errorf("got %+v, want one of %s", all, session)
+			}
+		}
+	})
+}

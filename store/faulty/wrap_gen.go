@@ -88,6 +88,32 @@ func (x *Store) Watch(ctx context.Context, session perdure.SessionID, after int6
 	return err
 }
 
+// AccessToken is AccessToken of store.Tx, as the plan lets it be.
+func (x *tx) AccessToken(id perdure.TokenID) (r0 store.AccessToken, err error) {
+	fault, err := x.life.before("AccessToken")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.AccessToken(id)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// AccessTokens is AccessTokens of store.Tx, as the plan lets it be.
+func (x *tx) AccessTokens(org string) (r0 []store.AccessToken, err error) {
+	fault, err := x.life.before("AccessTokens")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.AccessTokens(org)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
 // AddDelivery is AddDelivery of store.Tx, as the plan lets it be.
 func (x *tx) AddDelivery(d store.Delivery) (err error) {
 	fault, err := x.life.before("AddDelivery")
@@ -1134,6 +1160,19 @@ func (x *tx) PruneTasks(before time.Time, limit int) (r0 []perdure.Task, err err
 	return a0, err
 }
 
+// PutAccessToken is PutAccessToken of store.Tx, as the plan lets it be.
+func (x *tx) PutAccessToken(t store.AccessToken) (err error) {
+	fault, err := x.life.before("PutAccessToken")
+	if err != nil {
+		return err
+	}
+	err = x.inner.PutAccessToken(t)
+	if failed := x.life.after(fault); failed != nil {
+		return failed
+	}
+	return err
+}
+
 // PutAgent is PutAgent of store.Tx, as the plan lets it be.
 func (x *tx) PutAgent(a agent.Agent) (r0 agent.Agent, err error) {
 	fault, err := x.life.before("PutAgent")
@@ -1992,6 +2031,19 @@ func (x *tx) Tasks(filter store.TaskFilter) (r0 []perdure.Task, err error) {
 	return a0, err
 }
 
+// TokenOf is TokenOf of store.Tx, as the plan lets it be.
+func (x *tx) TokenOf(hash string) (r0 store.AccessToken, err error) {
+	fault, err := x.life.before("TokenOf")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.TokenOf(hash)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
 // UpdateTask is UpdateTask of store.Tx, as the plan lets it be.
 func (x *tx) UpdateTask(session perdure.SessionID, id perdure.TaskID, u perdure.TaskUpdate) (r0 perdure.TaskChange, err error) {
 	fault, err := x.life.before("UpdateTask")
@@ -2077,6 +2129,32 @@ func (x *tx) Workers() (r0 []store.Worker, err error) {
 		return r0, err
 	}
 	a0, err := x.inner.Workers()
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// AccessToken is AccessToken of store.Reader, as the plan lets it be.
+func (x *reader) AccessToken(id perdure.TokenID) (r0 store.AccessToken, err error) {
+	fault, err := x.life.before("AccessToken")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.AccessToken(id)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// AccessTokens is AccessTokens of store.Reader, as the plan lets it be.
+func (x *reader) AccessTokens(org string) (r0 []store.AccessToken, err error) {
+	fault, err := x.life.before("AccessTokens")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.AccessTokens(org)
 	if failed := x.life.after(fault); failed != nil {
 		return r0, failed
 	}
@@ -2941,6 +3019,19 @@ func (x *reader) Tasks(filter store.TaskFilter) (r0 []perdure.Task, err error) {
 		return r0, err
 	}
 	a0, err := x.inner.Tasks(filter)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// TokenOf is TokenOf of store.Reader, as the plan lets it be.
+func (x *reader) TokenOf(hash string) (r0 store.AccessToken, err error) {
+	fault, err := x.life.before("TokenOf")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.TokenOf(hash)
 	if failed := x.life.after(fault); failed != nil {
 		return r0, failed
 	}

@@ -67,6 +67,8 @@ type state struct {
 	secrets      tree[store.Secret]
 	payments     tree[row[store.Payment]] // by hash and attempt
 	outbound     tree[map[int64]int]      // by organisation: calls by bucket
+	tokens       tree[store.AccessToken]
+	tokenHashes  tree[perdure.TokenID] // by hash
 	directory
 	budgets
 	hooks

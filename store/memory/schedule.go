@@ -133,8 +133,9 @@ func (v *view) enabled(id perdure.SessionID, caps store.ScheduleCaps) (ofSession
 	if caps == (store.ScheduleCaps{}) {
 		return 0, 0
 	}
+	own, _ := v.sessions.get(string(id))
 	for _, s := range v.schedules.from("") {
-		if !s.Enabled {
+		if of, _ := v.sessions.get(string(s.Session)); !s.Enabled || of.Org != own.Org {
 			continue
 		}
 		ofOrg++

@@ -26,9 +26,12 @@ func (v *view) Session(id perdure.SessionID) (store.Session, error) {
 
 // Sessions lists rows, newest first.
 func (v *view) Sessions(filter store.SessionFilter) ([]store.Session, error) {
+	if filter.OneOrg && (filter.Parent != "" || filter.Unrested) {
+		return nil, fmt.Errorf("list sessions: %w filter: of an org, or by their work", perdure.Invalid)
+	}
 	var found []store.Session
 	for _, s := range v.sessions.from("") {
-		if (!filter.Unrested || s.Worker != "") && (filter.Parent == "" || filter.Parent == s.Parent) {
+		if (!filter.Unrested || s.Worker != "") && (filter.Parent == "" || filter.Parent == s.Parent) && (!filter.OneOrg || filter.Org == s.Org) {
 			found = append(found, s.Session)
 		}
 	}
@@ -54,7 +57,7 @@ func (t *tx) CreateSession(s store.Session) error {
 		return fmt.Errorf("create session %s: %w: it exists", s.ID, perdure.Conflict)
 	}
 	t.sessions = t.sessions.put(string(s.ID), session{Session: store.Session{
-		ID: s.ID, Parent: s.Parent, Root: cmp.Or(s.Root, s.ID), Forked: s.Forked, Title: s.Title, Status: s.Status, Secret: s.Secret,
+		ID: s.ID, Parent: s.Parent, Root: cmp.Or(s.Root, s.ID), Forked: s.Forked, Org: s.Org, User: s.User, Title: s.Title, Status: s.Status, Secret: s.Secret,
 		CreatedAt: micro(s.CreatedAt), UpdatedAt: micro(s.UpdatedAt),
 	}})
 	return nil

@@ -16,8 +16,9 @@ const (
 	listSchedules   = `SELECT record FROM schedule WHERE id > $1 ORDER BY id LIMIT $2`
 	listOwnSchedule = `SELECT record FROM schedule WHERE session_id = $3 AND id > $1 ORDER BY id LIMIT $2`
 	listDueSchedule = `SELECT record FROM schedule WHERE due_us <> 0 AND due_us > $1 AND due_us <= $2 ORDER BY due_us, id LIMIT $3`
-	countEnabled    = `SELECT COALESCE(SUM(CASE WHEN session_id = $1 THEN 1 ELSE 0 END), 0), COUNT(*) FROM schedule WHERE enabled`
-	putSchedule     = `INSERT INTO schedule (id, session_id, enabled, due_us, record) VALUES ($1, $2, $3, $4, $5)
+	countEnabled    = `SELECT COALESCE(SUM(CASE WHEN session_id = $1 THEN 1 ELSE 0 END), 0), COUNT(*) FROM schedule WHERE enabled
+		AND COALESCE((SELECT org FROM session WHERE id = schedule.session_id), '') = COALESCE((SELECT org FROM session WHERE id = $1), '')`
+	putSchedule = `INSERT INTO schedule (id, session_id, enabled, due_us, record) VALUES ($1, $2, $3, $4, $5)
 		ON CONFLICT (id) DO UPDATE SET enabled = excluded.enabled, due_us = excluded.due_us, record = excluded.record`
 	removeSchedule = `DELETE FROM schedule WHERE id = $1`
 

@@ -10,14 +10,15 @@ import (
 )
 
 const sessionColumns = `id, title, status, last_seq, epoch, worker_id, take_ups, taken_seq, secret, created_us, updated_us,
-	parent_id, root_id, forked_id`
+	parent_id, root_id, forked_id, org, owner`
 
 // The statements of sessions.
 const (
-	insertSession = `INSERT INTO session (` + sessionColumns + `) VALUES ($1, $2, $3, 0, 0, '', 0, 0, $4, $5, $6, $7, $8, $9)
+	insertSession = `INSERT INTO session (` + sessionColumns + `) VALUES ($1, $2, $3, 0, 0, '', 0, 0, $4, $5, $6, $7, $8, $9, $10, $11)
 		ON CONFLICT (id) DO NOTHING`
 	selectSession = `SELECT ` + sessionColumns + ` FROM session WHERE id = $1`
 	listSessions  = `SELECT ` + sessionColumns + ` FROM session ORDER BY created_us DESC, id DESC LIMIT $1`
+	listOfOrg     = `SELECT ` + sessionColumns + ` FROM session WHERE org = $2 ORDER BY created_us DESC, id DESC LIMIT $1`
 	listUnrested  = `SELECT ` + sessionColumns + ` FROM session WHERE worker_id <> '' ORDER BY created_us DESC, id DESC LIMIT $1`
 	listChildren  = `SELECT ` + sessionColumns + ` FROM session WHERE parent_id = $2 AND parent_id <> '' ORDER BY created_us DESC, id DESC LIMIT $1`
 	listAtWork    = `SELECT ` + sessionColumns + ` FROM session WHERE parent_id = $2 AND parent_id <> '' AND worker_id <> '' ORDER BY created_us DESC, id DESC LIMIT $1`
@@ -46,6 +47,10 @@ func (tx *Tx) Session(id perdure.SessionID) (store.Session, error) {
 func (tx *Tx) Sessions(filter store.SessionFilter) ([]store.Session, error) {
 	query, args := listSessions, []any{orAll(filter.Limit)}
 	switch {
+	case filter.OneOrg && (filter.Parent != "" || filter.Unrested):
+		return nil, fmt.Errorf("list sessions: %w filter: of an org, or by their work", perdure.Invalid)
+	case filter.OneOrg:
+		query, args = listOfOrg, append(args, filter.Org)
 	case filter.Parent != "" && filter.Unrested:
 		query, args = listAtWork, append(args, filter.Parent)
 	case filter.Parent != "":
@@ -69,7 +74,7 @@ func (tx *Tx) CreateSession(s store.Session) error {
 		return fmt.Errorf("create session %s: %w", s.ID, err)
 	}
 	n, err := tx.exec(insertSession, s.ID, bytesOf(s.Title), s.Status, s.Secret[:], micros(s.CreatedAt), micros(s.UpdatedAt),
-		s.Parent, cmp.Or(s.Root, s.ID), s.Forked)
+		s.Parent, cmp.Or(s.Root, s.ID), s.Forked, s.Org, bytesOf(s.User))
 	if err == nil && n == 0 {
 		err = fmt.Errorf("%w: it exists", perdure.Conflict)
 	}
@@ -184,10 +189,10 @@ func (tx *Tx) PutSnapshot(id perdure.SessionID, s store.Snapshot) error {
 
 func scanSession(r row) (store.Session, error) {
 	var s store.Session
-	var title, secret []byte
+	var title, secret, user []byte
 	var created, updated int64
 	err := r.Scan(&s.ID, &title, &s.Status, &s.LastSeq, &s.Epoch, &s.Worker, &s.TakeUps, &s.TakenSeq, &secret, &created, &updated,
-		&s.Parent, &s.Root, &s.Forked)
+		&s.Parent, &s.Root, &s.Forked, &s.Org, &user)
 	if err != nil {
 		return store.Session{}, err
 	}
@@ -195,7 +200,7 @@ func scanSession(r row) (store.Session, error) {
 		return store.Session{}, fmt.Errorf("session %s: its secret has %d bytes", s.ID, len(secret))
 	}
 	copy(s.Secret[:], secret)
-	s.Title, s.CreatedAt, s.UpdatedAt = string(title), moment(created), moment(updated)
+	s.Title, s.User, s.CreatedAt, s.UpdatedAt = string(title), string(user), moment(created), moment(updated)
 	return s, nil
 }
 

@@ -41,6 +41,7 @@ type everything struct {
 	Webhooks   []store.Webhook
 	Hooked     []webhook.Delivery
 	Unhooked   []store.HookSpan
+	Tokens     []store.AccessToken
 	Schedules  []perdure.Schedule
 	Due        []perdure.Schedule
 	Fires      []perdure.Fire
@@ -74,6 +75,7 @@ type things struct {
 	hooked, freshHook     store.Webhook
 	told, freshTold       webhook.Delivery
 	picture, freshPicture store.Image
+	token, freshToken     store.AccessToken
 	request, freshRequest store.Request
 	requests              []store.Request // these, one that is to be pruned and one that has an answer
 }
@@ -118,6 +120,7 @@ func (s *subject) prepare() things {
 	w.jotted, w.fresher = s.jot(w.session, mint[perdure.MessageID](s), "old").Message, mint[perdure.MessageID](s)
 	w.requests = []store.Request{pruned, s.end(s.begun(), answer("old")), w.request, w.freshRequest}
 	w.kept, w.freshKept = s.shelve(s.newShelf()), s.newShelf()
+	w.token, w.freshToken = s.admit(s.newToken("org")), s.newToken("org")
 	w.paying, w.freshPayment = s.pay(s.newPayment(w.session), hour), s.newPayment(w.session)
 	w.hooked, w.freshHook = s.hook(s.newWebhook()), s.newWebhook()
 	w.told, w.freshTold = s.newHookDelivery(w.hooked.ID, w.session, moment(1)), s.newHookDelivery(w.hooked.ID, w.session, moment(2))
@@ -244,12 +247,14 @@ func (w things) touchValues(tx store.Tx) error {
 	return errors.Join(put, gone, pictured, again, sealed, removed)
 }
 
-// touchMoney writes with the methods of payments and of the rate limit.
+// touchMoney writes with the methods of payments, of the rate limit and of tokens.
 func (w things) touchMoney(tx store.Tx) error {
 	_, added := tx.AddPayment(w.freshPayment, hour)
 	_, settled := tx.SettlePayment(endOf(w.paying, store.PaymentPaid))
 	_, counted := tx.CountOutbound(w.paying.Org, 1000)
-	return errors.Join(added, settled, counted)
+	revoked := w.token
+	revoked.RevokedAt = moment(9)
+	return errors.Join(added, settled, counted, tx.PutAccessToken(revoked), tx.PutAccessToken(w.freshToken))
 }
 
 // touchWebhooks writes with the methods of webhooks.
@@ -361,7 +366,7 @@ func (w things) look(r store.Reader) (found everything, err error) {
 	return found, nil
 }
 
-// lookBeside reads registry, leases, payments, rates and webhooks.
+// lookBeside reads registry, leases, payments, tokens, rates and webhooks.
 func (w things) lookBeside(r store.Reader, found *everything) (err error) {
 	if found.Resources, err = r.Resources(store.ResourceFilter{}); err != nil {
 		return err
@@ -376,6 +381,9 @@ func (w things) lookBeside(r store.Reader, found *everything) (err error) {
 		return err
 	}
 	if found.Spent, err = r.PaymentSum(store.PaymentScope{Org: w.paying.Org, Currency: w.paying.Currency}); err != nil {
+		return err
+	}
+	if found.Tokens, err = r.AccessTokens("org"); err != nil {
 		return err
 	}
 	if found.Outbound, err = r.OutboundCalls(w.paying.Org); err != nil {

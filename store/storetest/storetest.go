@@ -112,6 +112,7 @@ func nouns() []noun {
 		{"payment", paymentLaws()},
 		{"rate", rateLaws()},
 		{"webhook", webhookLaws()},
+		{"token", tokenLaws()},
 		{"dump", dumpLaws()},
 		{"remove", removeLaws()},
 		{"tx", txLaws()},

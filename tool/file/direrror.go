@@ -26,6 +26,9 @@ func notEmpty(name string) error {
 func changed(name string) error {
 	return failed(perdure.Conflict, "File changed since it was read: "+name+". Read it again.")
 }
+func isThere(name string) error {
+	return failed(perdure.Conflict, "Something is there already: "+name)
+}
 func isRoot() error               { return invalid("The root directory cannot be deleted.") }
 func irregular(name string) error { return invalid("Not a regular file: " + name) }
 func isLink(name string) error {

@@ -37,6 +37,9 @@ func (d *Dir) Write(ctx context.Context, w tool.FileWrite) (created bool, err er
 	if w.If != nil && !d.holds(name, old, *w.If) {
 		return false, changed(name)
 	}
+	if w.New && old != nil {
+		return false, isThere(name)
+	}
 	mode := fs.FileMode(0o644)
 	if old != nil {
 		mode = old.Mode().Perm()

@@ -50,6 +50,10 @@ func Files(t *testing.T, open func(t *testing.T) tool.Files) {
 		{"FI5 seeds again", seedsAgain},
 		{"FI5 refuses seeds that are none", refusesBadSeeds},
 		{"FI7 keeps the runtime's directory", keepsRuntimeDirectory},
+		{"moves files and directories", movesFilesAndDirectories},
+		{"moves over nothing", movesOverNothing},
+		{"removes what was read", removesWhatWasRead},
+		{"creates once", createsOnce},
 		{"ends with its context", endsWithContext},
 	} {
 		t.Run(law.name, func(t *testing.T) {

@@ -1,0 +1,257 @@
+package enginetest
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine"
+)
+
+// storageLaws pins what callers do with what a session keeps.
+func storageLaws() []law {
+	return []law{
+		{"files_are_written_read_moved_and_removed", filesKept},
+		{"a_file_is_written_over_only_as_it_was_read", filesCompared},
+		{"files_refuse_what_the_model_may_not", filesRefused},
+		{"values_are_kept_by_key", valuesKept},
+		{"a_value_is_written_over_only_as_it_was_read", valuesCompared},
+		{"secrets_that_are_not_there", secretsNotThere},
+		{"a_session_is_renamed", sessionRetitled},
+		{"many_tasks_are_canceled_at_once", tasksCanceledAtOnce},
+	}
+}
+
+const still = "steps: [{text: hello, repeat: true}]"
+
+// write writes a file that must be taken.
+func (s *scene) write(w engine.FileWrite) engine.File {
+	s.t.Helper()
+	w.By = "user"
+	f, err := s.eng.WriteFile(s.ctx, s.id, w)
+	if err != nil {
+		s.t.Fatalf("WriteFile: %v", err)
+	}
+	return f
+}
+
+func filesKept(t *testing.T, open Harness) {
+	s := begin(t, open, Setup{Script: still})
+	if f := s.write(engine.FileWrite{Path: "/a b/ü%2F?.txt", Content: []byte("\x00one")}); f.Path != "/a b/ü%2F?.txt" || f.SizeBytes != 4 {
+		t.Errorf("got %+v", f)
+	}
+	s.write(engine.FileWrite{Path: "/a b/empty"})
+	f, err := s.eng.File(s.ctx, s.id, "/a b/ü%2F?.txt", true)
+	if err != nil || string(f.Content) != "\x00one" {
+		t.Errorf("got %+v, %v", f, err)
+	}
+	if f, err = s.eng.File(s.ctx, s.id, "/a b", true); err != nil || !f.Directory || f.Content != nil {
+		t.Errorf("got %+v, %v", f, err)
+	}
+	moved, err := s.eng.MoveFile(s.ctx, s.id, engine.FileMove{From: "/a b", To: "/c", By: "user"})
+	if err != nil || moved.Path != "/c" || !moved.Directory {
+		t.Errorf("got %+v, %v", moved, err)
+	}
+	all, err := s.eng.Files(s.ctx, s.id, "/", true)
+	var paths []string
+	for _, f := range all {
+		paths = append(paths, f.Path)
+	}
+	if want := []string{"/c", "/c/empty", "/c/ü%2F?.txt"}; err != nil || !slices.Equal(paths, want) {
+		t.Errorf("got %q, %v; want %q", paths, err, want)
+	}
+	remove := func(o engine.FileRemoval) error {
+		o.By = "user"
+		return s.eng.RemoveFile(s.ctx, s.id, o)
+	}
+	if err := remove(engine.FileRemoval{Path: "/c"}); !errors.Is(err, perdure.Conflict) {
+		t.Errorf("a full directory: %v", err)
+	}
+	if err := errors.Join(remove(engine.FileRemoval{Path: "/c/empty"}), remove(engine.FileRemoval{Path: "/c", Recursive: true})); err != nil {
+		t.Error(err)
+	}
+	if err := remove(engine.FileRemoval{Path: "/c"}); !errors.Is(err, perdure.NotFound) {
+		t.Errorf("twice: %v", err)
+	}
+	told := 0
+	for _, e := range s.events() {
+		if _, ok := e.Fact.(perdure.FileWritten); ok && e.Actor == "user" {
+			told++
+		}
+	}
+	if told != 6 { // two writes, a move as two, two removals
+		t.Errorf("%d events; journal:\n%s", told, s.story())
+	}
+}
+
+func filesCompared(t *testing.T, open Harness) {
+	s := begin(t, open, Setup{Script: still})
+	old, other := []byte("one"), []byte("two")
+	s.write(engine.FileWrite{Path: "/a", Content: old, New: true})
+	for what, w := range map[string]engine.FileWrite{
+		"new": {New: true}, "other": {If: &other}, "gone": {Path: "/b", If: &old},
+	} {
+		if w.Path == "" {
+			w.Path = "/a"
+		}
+		w.By = "user"
+		if _, err := s.eng.WriteFile(s.ctx, s.id, w); !errors.Is(err, perdure.Conflict) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if err := s.eng.RemoveFile(s.ctx, s.id, engine.FileRemoval{Path: "/a", If: &other, By: "user"}); !errors.Is(err, perdure.Conflict) {
+		t.Errorf("got %v", err)
+	}
+	s.write(engine.FileWrite{Path: "/a", Content: other, If: &old})
+	if err := s.eng.RemoveFile(s.ctx, s.id, engine.FileRemoval{Path: "/a", If: &other, By: "user"}); err != nil {
+		t.Error(err)
+	}
+}
+
+func filesRefused(t *testing.T, open Harness) {
+	s := begin(t, open, Setup{Script: still})
+	_, bad := s.eng.WriteFile(s.ctx, s.id, engine.FileWrite{Path: "/../a"})
+	_, runtime := s.eng.WriteFile(s.ctx, s.id, engine.FileWrite{Path: "/.background/a"})
+	_, relative := s.eng.File(s.ctx, s.id, "a", true)
+	_, missing := s.eng.File(s.ctx, s.id, "/a", true)
+	_, none := s.eng.Files(s.ctx, s.id, "/a", false)
+	_, unknown := s.eng.File(s.ctx, "session_00000000000000000000000000000000", "/a", false)
+	for i, c := range []struct {
+		err  error
+		kind perdure.Kind
+	}{{bad, perdure.Invalid}, {runtime, perdure.Conflict}, {relative, perdure.Invalid}, {missing, perdure.NotFound}, {none, perdure.NotFound}, {unknown, perdure.NotFound}} {
+		if !errors.Is(c.err, c.kind) {
+			t.Errorf("%d: got %v, want %s", i, c.err, c.kind)
+		}
+	}
+}
+
+func valuesKept(t *testing.T, open Harness) {
+	s := begin(t, open, Setup{Script: still})
+	for _, key := range []string{"b/1", "a", "..", "b 2", "ü?"} {
+		if v, err := s.eng.SetValue(s.ctx, s.id, engine.ValueWrite{Key: key, Text: "of " + key}); err != nil || v.Key != key || v.Version != 1 {
+			t.Errorf("%q: got %+v, %v", key, v, err)
+		}
+		if v, err := s.eng.Value(s.ctx, s.id, key); err != nil || v.Text != "of "+key {
+			t.Errorf("%q: got %+v, %v", key, v, err)
+		}
+	}
+	some, err := s.eng.Values(s.ctx, s.id, "b")
+	if err != nil || len(some) != 2 || some[0].Key != "b 2" || some[1].Key != "b/1" {
+		t.Errorf("got %+v, %v", some, err)
+	}
+	if err := s.eng.RemoveValue(s.ctx, s.id, "..", nil); err != nil {
+		t.Error(err)
+	}
+	_, gone := s.eng.Value(s.ctx, s.id, "..")
+	_, unknown := s.eng.Values(s.ctx, "session_00000000000000000000000000000000", "")
+	_, empty := s.eng.SetValue(s.ctx, s.id, engine.ValueWrite{Text: "a"})
+	if twice := s.eng.RemoveValue(s.ctx, s.id, "..", nil); !errors.Is(gone, perdure.NotFound) || !errors.Is(twice, perdure.NotFound) ||
+		!errors.Is(unknown, perdure.NotFound) || !errors.Is(empty, perdure.Invalid) {
+		t.Errorf("got %v, %v, %v, %v", gone, twice, unknown, empty)
+	}
+}
+
+func valuesCompared(t *testing.T, open Harness) {
+	s := begin(t, open, Setup{Script: still})
+	set := func(w engine.ValueWrite) (engine.Value, error) {
+		w.Key = "k"
+		return s.eng.SetValue(s.ctx, s.id, w)
+	}
+	one, err := set(engine.ValueWrite{Text: "1", New: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := set(engine.ValueWrite{Text: "x", New: true}); !errors.Is(err, perdure.Conflict) {
+		t.Errorf("new: %v", err)
+	}
+	if two, err := set(engine.ValueWrite{Text: "2", If: &one.ValueStat}); err != nil || two.Version != 2 {
+		t.Errorf("got %+v, %v", two, err)
+	}
+	if _, err := set(engine.ValueWrite{Text: "x", If: &one.ValueStat}); !errors.Is(err, perdure.Conflict) {
+		t.Errorf("old: %v", err)
+	}
+	if err := s.eng.RemoveValue(s.ctx, s.id, "k", &one.ValueStat); !errors.Is(err, perdure.Conflict) {
+		t.Errorf("old: %v", err)
+	}
+	// What was removed and set anew is another value, whatever its version.
+	if err := s.eng.RemoveValue(s.ctx, s.id, "k", nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := set(engine.ValueWrite{Text: "x", If: &one.ValueStat}); !errors.Is(err, perdure.Conflict) {
+		t.Errorf("gone: %v", err)
+	}
+	if _, err := set(engine.ValueWrite{Text: "1"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := set(engine.ValueWrite{Text: "x", If: &one.ValueStat}); !errors.Is(err, perdure.Conflict) {
+		t.Errorf("anew: %v", err)
+	}
+}
+
+func secretsNotThere(t *testing.T, open Harness) {
+	s := begin(t, open, Setup{Script: still})
+	_, unknown := s.eng.Secrets(s.ctx, "session_00000000000000000000000000000000")
+	found, err := s.eng.Secrets(s.ctx, s.id)
+	gone := s.eng.RemoveSecret(s.ctx, s.id, "k")
+	if !errors.Is(unknown, perdure.NotFound) || err != nil || len(found) != 0 || !errors.Is(gone, perdure.NotFound) {
+		t.Errorf("got %v, %v %v, %v", unknown, found, err, gone)
+	}
+}
+
+func sessionRetitled(t *testing.T, open Harness) {
+	s := begin(t, open, Setup{Script: still})
+	s.say("hi")
+	s.rest()
+	before, err := s.eng.Session(s.ctx, s.id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	named, err := s.eng.Retitle(s.ctx, s.id, engine.Retitling{Title: "new", If: before.LastSeq, By: "user"})
+	if err != nil || named.Title != "new" || named.LastSeq != before.LastSeq+1 {
+		t.Errorf("got %+v, %v", named, err)
+	}
+	if same, err := s.eng.Retitle(s.ctx, s.id, engine.Retitling{Title: "new", By: "user"}); err != nil || same.LastSeq != named.LastSeq {
+		t.Errorf("the same again: %+v, %v", same, err)
+	}
+	_, old := s.eng.Retitle(s.ctx, s.id, engine.Retitling{Title: "x", If: before.LastSeq, By: "user"})
+	_, empty := s.eng.Retitle(s.ctx, s.id, engine.Retitling{By: "user"})
+	if !errors.Is(old, perdure.Conflict) || !errors.Is(empty, perdure.Invalid) {
+		t.Errorf("got %v, %v", old, empty)
+	}
+	s.say("hi again")
+	s.rest()
+	if after, err := s.eng.Session(s.ctx, s.id); err != nil || after.Title != "new" {
+		t.Errorf("got %+v, %v", after, err)
+	}
+}
+
+func tasksCanceledAtOnce(t *testing.T, open Harness) {
+	s := begin(t, open, Setup{Script: spawning("bg_hold", "{}")})
+	s.say("go")
+	s.Entered(t, "bg_hold", 1)
+	f := engine.TaskFilter{Session: s.id, Tool: "bg_hold"}
+	dry, err := s.eng.CancelWhere(s.ctx, engine.BulkCancel{Filter: f, DryRun: true, By: "user"})
+	if err != nil || dry.State != engine.BulkDone || dry.Matched != 1 || dry.Done != 0 || len(dry.Tasks) != 1 || s.onlyTask().CancelRequested() {
+		t.Errorf("got %+v, %v", dry, err)
+	}
+	if none, err := s.eng.CancelWhere(s.ctx, engine.BulkCancel{Filter: engine.TaskFilter{Tool: "note"}, By: "user"}); err != nil || none.Matched != 0 {
+		t.Errorf("got %+v, %v", none, err)
+	}
+	bulk, err := s.eng.CancelWhere(s.ctx, engine.BulkCancel{Filter: f, By: "user", Why: "enough"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := s.ended(dry.Tasks[0])
+	if ended.State != perdure.TaskCanceled || ended.CancelBy != "user" || ended.CancelWhy != "enough" {
+		t.Errorf("got %+v", ended)
+	}
+	again, err := s.eng.CancelWhere(s.ctx, engine.BulkCancel{ID: bulk.ID, Filter: f, By: "user"})
+	if err != nil || again.ID != bulk.ID || again.Matched != 1 || again.Failed != 0 {
+		t.Errorf("got %+v, %v", again, err)
+	}
+	if _, err := s.eng.Bulk(s.ctx, "bulk_00000000000000000000000000000000"); !errors.Is(err, perdure.NotFound) {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,292 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine"
+	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/tool"
+)
+
+// maxTitleBytes bounds a title, as it does for tools.
+const maxTitleBytes = 512
+
+// filesOf opens the files of a session for somebody from outside.
+func (e *Engine) filesOf(ctx context.Context, id perdure.SessionID, by string) (tool.Files, error) {
+	if err := e.known(ctx, id); err != nil {
+		return nil, err
+	}
+	return e.effects.FilesOf(id, by)
+}
+
+// known looks whether a session is there.
+func (e *Engine) known(ctx context.Context, id perdure.SessionID) error {
+	return e.view(ctx, func(r store.Reader) error {
+		_, err := r.Session(id)
+		return err
+	})
+}
+
+func fileOf(f tool.FileStat) engine.File {
+	return engine.File{
+		Path: f.Path, Directory: f.IsDirectory, ReadOnly: f.IsReadOnly, SizeBytes: f.SizeBytes, CreatedAt: f.CreatedAt, UpdatedAt: f.UpdatedAt,
+	}
+}
+
+// File returns a file or directory.
+func (e *Engine) File(ctx context.Context, id perdure.SessionID, path string, content bool) (engine.File, error) {
+	files, err := e.filesOf(ctx, id, "")
+	if err != nil {
+		return engine.File{}, err
+	}
+	found, err := files.Stat(ctx, path)
+	if err != nil || !content || found.IsDirectory {
+		return fileOf(found), err
+	}
+	read, err := files.Read(ctx, path)
+	f := fileOf(read.FileStat)
+	if f.Content = read.Content; f.Content == nil {
+		f.Content = []byte{}
+	}
+	return f, err
+}
+
+// Files lists a directory.
+func (e *Engine) Files(ctx context.Context, id perdure.SessionID, dir string, deep bool) (found []engine.File, err error) {
+	files, err := e.filesOf(ctx, id, "")
+	if err != nil {
+		return nil, err
+	}
+	all, err := files.List(ctx, dir, deep)
+	for _, f := range all {
+		found = append(found, fileOf(f))
+	}
+	return found, err
+}
+
+// WriteFile writes a file.
+func (e *Engine) WriteFile(ctx context.Context, id perdure.SessionID, w engine.FileWrite) (engine.File, error) {
+	files, err := e.filesOf(ctx, id, w.By)
+	if err != nil {
+		return engine.File{}, err
+	}
+	if _, err := files.Write(ctx, tool.FileWrite{Path: w.Path, Content: w.Content, If: w.If, New: w.New}); err != nil {
+		return engine.File{}, err
+	}
+	there, err := files.Stat(ctx, w.Path)
+	if err != nil { // written, and then gone or out of reach
+		there = tool.FileStat{Path: w.Path, SizeBytes: int64(len(w.Content))}
+	}
+	return fileOf(there), nil
+}
+
+// RemoveFile removes a file or directory.
+func (e *Engine) RemoveFile(ctx context.Context, id perdure.SessionID, r engine.FileRemoval) error {
+	files, err := e.filesOf(ctx, id, r.By)
+	if err != nil {
+		return err
+	}
+	var removed bool
+	if r.If == nil {
+		removed, err = files.Remove(ctx, r.Path, r.Recursive)
+	} else if mover, ok := files.(tool.Mover); ok {
+		removed, err = mover.RemoveIf(ctx, r.Path, *r.If)
+	} else {
+		err = fmt.Errorf("remove %s: %w: the host's files cannot be compared", r.Path, perdure.Unavailable)
+	}
+	if err == nil && !removed {
+		err = &tool.FileError{Kind: perdure.NotFound, Text: "File not found: " + r.Path}
+	}
+	return err
+}
+
+// MoveFile gives a file or directory another path.
+func (e *Engine) MoveFile(ctx context.Context, id perdure.SessionID, m engine.FileMove) (engine.File, error) {
+	files, err := e.filesOf(ctx, id, m.By)
+	if err != nil {
+		return engine.File{}, err
+	}
+	mover, ok := files.(tool.Mover)
+	if !ok {
+		return engine.File{}, fmt.Errorf("move %s: %w: the host's files cannot be moved", m.From, perdure.Unavailable)
+	}
+	moved, err := mover.Move(ctx, m.From, m.To)
+	return fileOf(moved), err
+}
+
+// Values lists the values of a session.
+func (e *Engine) Values(ctx context.Context, id perdure.SessionID, prefix string) (found []engine.ValueStat, err error) {
+	return found, e.view(ctx, func(r store.Reader) error {
+		found = nil
+		if _, err := r.Session(id); err != nil {
+			return err
+		}
+		all, err := r.Values(id)
+		for _, v := range all {
+			if strings.HasPrefix(v.Key, prefix) {
+				found = append(found, valueOf(v).ValueStat)
+			}
+		}
+		return err
+	})
+}
+
+// Value returns a value.
+func (e *Engine) Value(ctx context.Context, id perdure.SessionID, key string) (v engine.Value, err error) {
+	return v, e.view(ctx, func(r store.Reader) error {
+		if _, err := r.Session(id); err != nil {
+			return err
+		}
+		found, err := r.Value(id, key)
+		v = valueOf(found)
+		return noValue(key, err)
+	})
+}
+
+func noValue(key string, err error) error {
+	if errors.Is(err, perdure.NotFound) {
+		return fmt.Errorf("value %q: %w", key, perdure.NotFound)
+	}
+	return err
+}
+
+func valueOf(v store.Value) engine.Value {
+	return engine.Value{ValueStat: engine.ValueStat{Key: v.Key, Version: v.Version, CreatedAt: v.CreatedAt, UpdatedAt: v.UpdatedAt}, Text: v.Text}
+}
+
+// SetValue writes a value, and compares in the same commit what was there.
+func (e *Engine) SetValue(ctx context.Context, id perdure.SessionID, w engine.ValueWrite) (set engine.Value, err error) {
+	v := store.Value{Session: id, Key: w.Key, Text: w.Text}
+	if err := v.Check(); err != nil {
+		return set, err
+	}
+	err = e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+		if _, err := tx.Session(id); err != nil { // which locks its row
+			return err
+		}
+		old, err := tx.Value(id, w.Key)
+		missing := errors.Is(err, perdure.NotFound)
+		switch {
+		case err != nil && !missing:
+			return err
+		case w.New && !missing:
+			return fmt.Errorf("value %q: %w: it is there already", w.Key, perdure.Conflict)
+		case w.If != nil && (missing || !valueOf(old).Same(*w.If)):
+			return valueChanged(w.Key)
+		}
+		put, err := tx.PutValue(v)
+		put.Text = w.Text
+		set = valueOf(put)
+		return err
+	})
+	if errors.Is(err, perdure.Limit) {
+		err = fmt.Errorf("%w: a session keeps at most %d values; delete one first", perdure.Limit, store.MaxKeys)
+	}
+	return set, err
+}
+
+func valueChanged(key string) error {
+	return fmt.Errorf("value %q: %w: it changed since it was read; read it again", key, perdure.Conflict)
+}
+
+// RemoveValue removes a value, and compares in the same commit what was there.
+func (e *Engine) RemoveValue(ctx context.Context, id perdure.SessionID, key string, read *engine.ValueStat) error {
+	return e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+		if _, err := tx.Session(id); err != nil {
+			return err
+		}
+		old, err := tx.Value(id, key)
+		if err != nil {
+			return noValue(key, err)
+		}
+		if read != nil && !valueOf(old).Same(*read) {
+			return valueChanged(key)
+		}
+		_, err = tx.RemoveValue(id, key)
+		return err
+	})
+}
+
+// secretsOf opens the secrets of a session.
+func (e *Engine) secretsOf(ctx context.Context, id perdure.SessionID) (tool.Secrets, error) {
+	if err := e.known(ctx, id); err != nil {
+		return nil, err
+	}
+	if ports := e.cfg.Ports(id, tool.Call{Session: id}); ports.Secrets != nil {
+		return ports.Secrets, nil
+	}
+	return nil, fmt.Errorf("secrets of %s: %w: this host keeps none", id, perdure.Unavailable)
+}
+
+// Secrets lists the secrets of a session.
+func (e *Engine) Secrets(ctx context.Context, id perdure.SessionID) (found []engine.Secret, err error) {
+	secrets, err := e.secretsOf(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	all, err := secrets.Secrets(ctx)
+	for _, s := range all {
+		found = append(found, engine.Secret{Name: s.Name, Version: s.Version, Hosts: s.Hosts, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt})
+	}
+	return found, err
+}
+
+// SetSecret seals a value and writes it.
+func (e *Engine) SetSecret(ctx context.Context, id perdure.SessionID, w engine.SecretWrite) error {
+	secrets, err := e.secretsOf(ctx, id)
+	if err != nil {
+		return err
+	}
+	return secrets.SetSecret(ctx, tool.SecretWrite{Name: w.Name, Value: w.Value, Hosts: w.Hosts})
+}
+
+// RemoveSecret removes a secret.
+func (e *Engine) RemoveSecret(ctx context.Context, id perdure.SessionID, name string) error {
+	secrets, err := e.secretsOf(ctx, id)
+	if err != nil {
+		return err
+	}
+	there, err := secrets.RemoveSecret(ctx, name)
+	if err == nil && !there {
+		err = fmt.Errorf("secret %q: %w", name, perdure.NotFound)
+	}
+	return err
+}
+
+// Retitle changes the title: an event and the session's row, in one commit. The title that stands already makes no event.
+func (e *Engine) Retitle(ctx context.Context, id perdure.SessionID, o engine.Retitling) (s engine.Session, err error) {
+	if o.Title == "" || len(o.Title) > maxTitleBytes || !utf8.ValidString(o.Title) {
+		return s, fmt.Errorf("retitle %s: %w: the title has %d bytes, give 1 to %d of UTF-8", id, perdure.Invalid, len(o.Title), maxTitleBytes)
+	}
+	err = e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+		row, err := tx.Session(id)
+		if err != nil {
+			return err
+		}
+		if o.If != 0 && row.LastSeq != o.If {
+			return fmt.Errorf("%w: it went on since it was read; read it again", perdure.Conflict)
+		}
+		if row.Title != o.Title {
+			if err := e.append(tx, id, perdure.Event{Actor: o.By, Fact: perdure.SessionUpdated{Title: o.Title}}); err != nil {
+				return err
+			}
+			if err := tx.SaveSession(id, o.Title, row.Status); err != nil {
+				return err
+			}
+			if row, err = tx.Session(id); err != nil {
+				return err
+			}
+		}
+		s, err = describe(tx, row)
+		return err
+	})
+	if err != nil {
+		return engine.Session{}, fmt.Errorf("retitle %s: %w", id, err)
+	}
+	return s, nil
+}

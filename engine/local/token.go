@@ -1,0 +1,178 @@
+package local
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/budget"
+	"github.com/perdure/perdure/engine"
+	"github.com/perdure/perdure/internal/effect"
+	"github.com/perdure/perdure/store"
+)
+
+// tokenPrefix is how secrets begin, so that people and scanners know one when they see it.
+const tokenPrefix = "perdure_"
+
+// orgName is what an org may be called. It stands in keys and in columns of ours.
+var orgName = regexp.MustCompile(`^[a-z0-9][a-z0-9_.-]{0,62}$`)
+
+// rowOwner is for whom an engine works, as rows say it: the default org is the empty one.
+func rowOwner(ctx context.Context) engine.Owner {
+	o, _ := engine.OwnerOf(ctx)
+	if o.Org == budget.DefaultOrg {
+		o.Org = ""
+	}
+	return o
+}
+
+// ownerOf is whose a session is.
+func ownerOf(row store.Session) engine.Owner {
+	return engine.Owner{Org: cmp.Or(row.Org, budget.DefaultOrg), User: row.User}
+}
+
+// listFor is the sessions that a list shows.
+func listFor(ctx context.Context, limit int) store.SessionFilter {
+	_, one := engine.OwnerOf(ctx)
+	return store.SessionFilter{Org: rowOwner(ctx).Org, OneOrg: one, Limit: limit}
+}
+
+// CreateToken makes a token. Of its secret only the hash is kept.
+func (e *Engine) CreateToken(ctx context.Context, o engine.TokenOrder) (made engine.IssuedToken, err error) {
+	o.ID = cmp.Or(o.ID, effect.NewID[perdure.TokenID]())
+	o.By = cmp.Or(o.By, "user")
+	o.Name = strings.TrimSpace(o.Name)
+	if o.Org == "" {
+		of, _ := engine.OwnerOf(ctx)
+		o.Org = of.Org
+	}
+	if len(o.Scopes) == 0 {
+		o.Scopes = []string{engine.ScopeRead, engine.ScopeWrite}
+	}
+	if err := checkTokenOrder(o); err != nil {
+		return made, fmt.Errorf("create token: %w", err)
+	}
+	var random [32]byte
+	rand.Read(random[:]) // never fails
+	secret := tokenPrefix + base64.RawURLEncoding.EncodeToString(random[:])
+	sum := sha256.Sum256([]byte(secret))
+	t := store.AccessToken{
+		ID: o.ID, Hash: hex.EncodeToString(sum[:]), Name: o.Name, Org: o.Org, User: o.User, Agent: o.Agent, Scopes: slices.Compact(slices.Sorted(slices.Values(o.Scopes))),
+		By: o.By, ExpiresAt: o.Expires,
+	}
+	err = e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+		t.CreatedAt = tx.Now()
+		if !t.ExpiresAt.IsZero() && !t.ExpiresAt.After(t.CreatedAt) {
+			return fmt.Errorf("%w expiry %s: it is past", perdure.Invalid, t.ExpiresAt.UTC().Format(time.RFC3339))
+		}
+		if _, err := tx.AccessToken(t.ID); err == nil {
+			return fmt.Errorf("%w: %s was made before, and its secret is not shown again; revoke it, and make another", perdure.Conflict, t.ID)
+		}
+		made.Token, made.Secret = tokenAt(t.Micro(), tx.Now()), secret
+		return tx.PutAccessToken(t)
+	})
+	if err != nil {
+		return engine.IssuedToken{}, fmt.Errorf("create token: %w", err)
+	}
+	return made, nil
+}
+
+// checkTokenOrder says what is wrong with an order: Invalid.
+func checkTokenOrder(o engine.TokenOrder) error {
+	plain := func(text string) bool {
+		return utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl) && len(text) <= store.MaxTokenWord
+	}
+	switch _, err := perdure.ParseID[perdure.TokenID](string(o.ID)); {
+	case err != nil:
+		return err
+	case o.Name == "" || !plain(o.Name):
+		return fmt.Errorf("%w name: 1 to %d bytes of plain text, by which people know the token", perdure.Invalid, store.MaxTokenWord)
+	case !orgName.MatchString(o.Org):
+		return fmt.Errorf("%w org %.40q: 1 to 63 of a-z, 0-9, dot, dash and underscore", perdure.Invalid, o.Org)
+	case !plain(o.User):
+		return fmt.Errorf("%w user: at most %d bytes of plain text", perdure.Invalid, store.MaxTokenWord)
+	case !plain(o.By):
+		return fmt.Errorf("%w maker: at most %d bytes of plain text", perdure.Invalid, store.MaxTokenWord)
+	}
+	for _, s := range o.Scopes {
+		known := []string{engine.ScopeRead, engine.ScopeWrite, engine.ScopeApprove, engine.ScopeAdmin}
+		if !slices.Contains(known, s) {
+			return fmt.Errorf("%w scope %.40q: read, write, approve or admin", perdure.Invalid, s)
+		}
+		if o.Agent && (s == engine.ScopeApprove || s == engine.ScopeAdmin) {
+			return fmt.Errorf("%w scope %s: an agent's token has neither approve nor admin, which are for people", perdure.Invalid, s)
+		}
+	}
+	return nil
+}
+
+// Tokens lists tokens: those of the org for which the engine works, or all.
+func (e *Engine) Tokens(ctx context.Context) (list []engine.Token, err error) {
+	org := ""
+	if of, one := engine.OwnerOf(ctx); one {
+		org = of.Org
+	}
+	err = e.view(ctx, func(r store.Reader) error {
+		list = nil
+		found, err := r.AccessTokens(org)
+		for _, t := range found {
+			list = append(list, tokenAt(t, r.Now()))
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list tokens: %w", err)
+	}
+	return list, nil
+}
+
+// RevokeToken ends a token for good.
+func (e *Engine) RevokeToken(ctx context.Context, id perdure.TokenID, by string) (shown engine.Token, err error) {
+	err = e.cfg.Store.InTx(store.Urgent(ctx), func(tx store.Tx) error { // also on a full disk
+		t, err := tx.AccessToken(id)
+		if err != nil {
+			return err
+		}
+		if of, one := engine.OwnerOf(ctx); one && of.Org != t.Org {
+			return fmt.Errorf("token %s: %w", id, perdure.NotFound)
+		}
+		if t.RevokedAt.IsZero() {
+			t.RevokedAt, t.RevokedBy = tx.Now(), cmp.Or(by, "user")
+			if err := tx.PutAccessToken(t); err != nil {
+				return err
+			}
+		}
+		shown = tokenAt(t.Micro(), tx.Now())
+		return nil
+	})
+	if err != nil {
+		return engine.Token{}, fmt.Errorf("revoke: %w", err)
+	}
+	return shown, nil
+}
+
+// tokenAt is a token as it stands at a moment, without its hash.
+func tokenAt(t store.AccessToken, now time.Time) engine.Token {
+	shown := engine.Token{
+		ID: t.ID, Name: t.Name, Org: t.Org, User: t.User, Agent: t.Agent, Scopes: t.Scopes, State: engine.TokenLive, By: t.By,
+		CreatedAt: t.CreatedAt, ExpiresAt: t.ExpiresAt, RevokedAt: t.RevokedAt, RevokedBy: t.RevokedBy, UsedAt: t.UsedAt,
+	}
+	switch {
+	case !t.RevokedAt.IsZero():
+		shown.State = engine.TokenRevoked
+	case !t.ExpiresAt.IsZero() && !now.Before(t.ExpiresAt):
+		shown.State = engine.TokenExpired
+	}
+	return shown
+}

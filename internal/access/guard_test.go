@@ -1,0 +1,165 @@
+package access_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/budget"
+	"github.com/perdure/perdure/engine"
+	"github.com/perdure/perdure/engine/local"
+	"github.com/perdure/perdure/internal/access"
+	"github.com/perdure/perdure/model/scripted"
+	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/store/memory"
+	"github.com/perdure/perdure/tool"
+	"github.com/perdure/perdure/tool/subagent"
+)
+
+const script = `
+rules:
+  - when: {user_contains: piece}
+    text: done
+  - when: {user_contains: go, not_called: spawn_subagent}
+    calls: [{name: spawn_subagent, args: {name: one, task: piece one}}]
+steps: [{text: hello, repeat: true}]
+`
+
+// newGuard is a guarded engine that runs.
+func newGuard(t *testing.T) (*access.Guard, *memory.Store) {
+	t.Helper()
+	m, err := scripted.Parse("guard", []byte(script))
+	if err != nil {
+		t.Fatal(err)
+	}
+	st := memory.New(memory.Config{})
+	eng, err := local.Open(t.Context(), local.Config{Store: st, Model: m, Tools: tool.NewRegistry(subagent.Tools()...), Drain: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	ended := make(chan error, 1)
+	go func() { ended <- eng.Run(ctx) }()
+	t.Cleanup(func() { stop(); <-ended; st.Close() })
+	return access.NewGuard(eng, access.Of(st), nil), st
+}
+
+// as is a context of somebody of an org.
+func as(t *testing.T, org, user string) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	t.Cleanup(cancel)
+	return access.With(ctx, access.Principal{ID: "token_of_" + org, Org: org, User: user, Scopes: access.All()})
+}
+
+// TestOwnerIsInherited: subagents and forks belong to whom their session belongs, and what is imported to who imports it.
+func TestOwnerIsInherited(t *testing.T) {
+	t.Parallel()
+	g, st := newGuard(t)
+	ada, eve := as(t, "acme", "ada"), as(t, "evil", "eve")
+	s := must1(g.NewSession(ada, perdure.Agent{Name: "a"}))
+	if err := g.Send(ada, s.ID, perdure.Text("go")); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.WaitIdle(ada, s.ID); err != nil {
+		t.Fatal(err)
+	}
+	fork := must1(g.Fork(as(t, "acme", "bob"), s.ID, engine.Fork{}))
+	all := must1(g.Sessions(ada, 0))
+	if len(all) != 3 || fork.User != "ada" {
+		t.Errorf("got %+v, fork of %q", all, fork.User)
+	}
+	for _, one := range all {
+		if one.Org != "acme" || one.User != "ada" {
+			t.Errorf("%s is of %q in %q", one.ID, one.User, one.Org)
+		}
+	}
+	if theirs := must1(g.Sessions(eve, 0)); len(theirs) != 0 {
+		t.Errorf("another org sees %+v", theirs)
+	}
+	var file bytes.Buffer
+	if err := g.Export(ada, s.ID, &file); err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Contains(file.Bytes(), []byte("acme")) {
+		t.Error("the file says whose it was")
+	}
+	if err := g.DeleteSession(ada, s.ID); err != nil {
+		t.Fatal(err)
+	}
+	imported := must1(g.Import(eve, &file, engine.Import{}))
+	rows := map[string]int{}
+	err := st.View(t.Context(), func(r store.Reader) error {
+		found, err := r.Sessions(store.SessionFilter{})
+		for _, row := range found {
+			rows[row.Org+" "+row.User]++
+		}
+		return err
+	})
+	if err != nil || imported.Org != "evil" || rows["evil eve"] != 2 || rows["acme ada"] != 1 {
+		t.Errorf("got %v, %v", rows, err)
+	}
+	if _, err := g.Session(ada, s.ID); !errors.Is(err, perdure.NotFound) {
+		t.Errorf("the former owner: %v", err)
+	}
+}
+
+// must1 is a value that has to be there: the test ends with a panic else.
+func must1[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// TestBudgetsOfOrgs: budgets of users and agents are of one org, whatever they are called in another.
+func TestBudgetsOfOrgs(t *testing.T) {
+	t.Parallel()
+	g, _ := newGuard(t)
+	ada, other := as(t, "acme", "ada"), as(t, "evil", "ada")
+	cap0 := func(ctx context.Context, s budget.Subject) budget.Standing {
+		t.Helper()
+		return must1(g.SetBudget(ctx, budget.Budget{Subject: s, Currency: budget.ModelCalls, Limit: 0, Action: budget.Stop}, "test"))
+	}
+	for _, subject := range []budget.Subject{{Scope: budget.User, ID: "ada"}, {Scope: budget.Agent, ID: "a"}, {Scope: budget.Org}} {
+		set := cap0(ada, subject)
+		if set.Subject.ID == "" || set.Scope == budget.User && set.Subject.ID != "ada" {
+			t.Errorf("set for %+v", set.Subject)
+		}
+		for ctx, want := range map[context.Context]int{ada: 1, other: 0} {
+			s := must1(g.NewSession(ctx, perdure.Agent{Name: "a"}))
+			report := must1(g.CheckBudgets(ctx, s.ID))
+			if len(report.Budgets) != want {
+				t.Errorf("%s: %d budgets count, want %d", subject.Scope, len(report.Budgets), want)
+			}
+			if want == 1 && report.Budgets[0].Subject != set.Subject {
+				t.Errorf("%s: told as %+v, set as %+v", subject.Scope, report.Budgets[0].Subject, set.Subject)
+			}
+			if list := must1(g.Budgets(ctx, engine.BudgetFilter{})); len(list) != want {
+				t.Errorf("%s: %d are listed, want %d", subject.Scope, len(list), want)
+			}
+		}
+		if err := g.RemoveBudget(other, set.ID); !errors.Is(err, perdure.NotFound) {
+			t.Errorf("removed by another org: %v", err)
+		}
+		if err := g.RemoveBudget(ada, set.ID); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := g.SetBudget(other, budget.Budget{Subject: budget.Subject{Scope: budget.Org, ID: "acme"}, Currency: budget.Calls}, "test"); !errors.Is(err, perdure.NotFound) {
+		t.Errorf("a cap for another org: %v", err)
+	}
+}
+
+// TestLocalOperator: without a principal there is no wall.
+func TestLocalOperator(t *testing.T) {
+	t.Parallel()
+	g, _ := newGuard(t)
+	s := must1(g.NewSession(as(t, "acme", "ada"), perdure.Agent{}))
+	own := must1(g.NewSession(t.Context(), perdure.Agent{}))
+	if got := must1(g.Session(t.Context(), s.ID)); got.Org != "acme" || own.Org != budget.DefaultOrg || len(must1(g.Sessions(t.Context(), 0))) != 2 {
+		t.Errorf("got %+v and %+v", got, own)
+	}
+}

@@ -1,0 +1,160 @@
+package access
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/budget"
+	"github.com/perdure/perdure/engine"
+)
+
+// SetBudget adds a budget of the principal's org, or changes it.
+func (g *Guard) SetBudget(ctx context.Context, b budget.Budget, by string) (budget.Standing, error) {
+	ctx, p, asks, err := g.enter(ctx, Admin)
+	if err != nil {
+		return budget.Standing{}, err
+	}
+	if asks {
+		if b.Subject, err = g.subject(ctx, p, b.Subject); err != nil {
+			return budget.Standing{}, err
+		}
+	}
+	set, err := g.inner.SetBudget(ctx, b, by)
+	if asks {
+		_, set.Subject = set.Subject.Of()
+	}
+	return set, err
+}
+
+// Budgets lists the budgets of the principal's org.
+func (g *Guard) Budgets(ctx context.Context, f engine.BudgetFilter) ([]budget.Standing, error) {
+	ctx, p, asks, err := g.enter(ctx, Read)
+	if err != nil {
+		return nil, err
+	}
+	if !asks {
+		return g.inner.Budgets(ctx, f)
+	}
+	all, err := g.inner.Budgets(ctx, engine.BudgetFilter{Scope: f.Scope})
+	if err != nil {
+		return nil, err
+	}
+	own, err := g.standings(ctx, p, all)
+	return slices.DeleteFunc(own, func(s budget.Standing) bool { return f.Subject != "" && f.Subject != s.Subject.ID }), err
+}
+
+// budget checks a scope and that a budget is the principal's org's.
+func (g *Guard) budget(ctx context.Context, s Scope, id perdure.BudgetID, what string) (context.Context, error) {
+	ctx, p, asks, err := g.enter(ctx, s)
+	if err != nil || !asks {
+		return ctx, err
+	}
+	all, err := g.inner.Budgets(ctx, engine.BudgetFilter{})
+	if err != nil {
+		return ctx, err
+	}
+	own, err := g.standings(ctx, p, all)
+	if err == nil && !slices.ContainsFunc(own, func(s budget.Standing) bool { return s.ID == id }) {
+		err = fmt.Errorf("%s %s: %w", what, id, perdure.NotFound)
+	}
+	return ctx, err
+}
+
+// RemoveBudget removes a budget with its ledger.
+func (g *Guard) RemoveBudget(ctx context.Context, id perdure.BudgetID) error {
+	ctx, err := g.budget(ctx, Admin, id, "remove budget")
+	if err != nil {
+		return err
+	}
+	return g.inner.RemoveBudget(ctx, id)
+}
+
+// BudgetEntries returns lines of the ledger of a budget.
+func (g *Guard) BudgetEntries(ctx context.Context, id perdure.BudgetID, limit int) ([]budget.Entry, error) {
+	ctx, err := g.budget(ctx, Read, id, "the ledger of budget")
+	if err != nil {
+		return nil, err
+	}
+	return g.inner.BudgetEntries(ctx, id, limit)
+}
+
+// CheckBudgets says how all budgets of a session stand.
+func (g *Guard) CheckBudgets(ctx context.Context, id perdure.SessionID) (budget.Report, error) {
+	ctx, err := g.session(ctx, Read, id)
+	if err != nil {
+		return budget.Report{}, err
+	}
+	report, err := g.inner.CheckBudgets(ctx, id)
+	if _, asks := From(ctx); asks {
+		for i := range report.Budgets {
+			_, report.Budgets[i].Subject = report.Budgets[i].Subject.Of()
+		}
+	}
+	return report, err
+}
+
+// ResumeSession lets a session go on that a budget had stopped: a person's word.
+func (g *Guard) ResumeSession(ctx context.Context, id perdure.SessionID, by string) error {
+	ctx, err := g.session(ctx, Approve, id)
+	if err != nil {
+		return err
+	}
+	return g.inner.ResumeSession(ctx, id, by)
+}
+
+// Costs adds up what the principal's org used.
+func (g *Guard) Costs(ctx context.Context, q engine.CostQuery) (engine.CostReport, error) {
+	ctx, _, _, err := g.enter(ctx, Read)
+	if err != nil {
+		return engine.CostReport{}, err
+	}
+	return g.inner.Costs(ctx, q)
+}
+
+// CreateToken makes a token. Nobody gives what they do not have, and only the root lets others into another org.
+func (g *Guard) CreateToken(ctx context.Context, o engine.TokenOrder) (engine.IssuedToken, error) {
+	ctx, p, asks, err := g.enter(ctx, Admin)
+	if err != nil {
+		return engine.IssuedToken{}, err
+	}
+	if asks {
+		if o.Org != "" && o.Org != p.Org && p.ID != Root {
+			return engine.IssuedToken{}, fmt.Errorf("%w: the token %s is of the org %s, and makes none of another", perdure.Denied, p.ID, p.Org)
+		}
+		for _, s := range o.Scopes {
+			if Scope(s).Valid() && !p.May(Scope(s)) {
+				return engine.IssuedToken{}, fmt.Errorf("%w: the token %s has not the scope %s, and cannot give it", perdure.Denied, p.ID, s)
+			}
+		}
+		if len(o.Scopes) == 0 && (!p.May(Read) || !p.May(Write)) {
+			return engine.IssuedToken{}, fmt.Errorf("%w: the token %s cannot give read and write; name scopes that it has", perdure.Denied, p.ID)
+		}
+	}
+	return g.inner.CreateToken(ctx, o)
+}
+
+// Tokens lists the tokens of the principal's org; the root sees all, since it made them.
+func (g *Guard) Tokens(ctx context.Context) ([]engine.Token, error) {
+	inner, p, _, err := g.enter(ctx, Admin)
+	if err != nil {
+		return nil, err
+	}
+	if p.ID == Root {
+		inner = ctx
+	}
+	return g.inner.Tokens(inner)
+}
+
+// RevokeToken ends a token for good.
+func (g *Guard) RevokeToken(ctx context.Context, id perdure.TokenID, by string) (engine.Token, error) {
+	inner, p, _, err := g.enter(ctx, Admin)
+	if err != nil {
+		return engine.Token{}, err
+	}
+	if p.ID == Root {
+		inner = ctx
+	}
+	return g.inner.RevokeToken(inner, id, by)
+}

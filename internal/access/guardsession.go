@@ -1,0 +1,173 @@
+package access
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine"
+)
+
+// taken is what a principal is told of an id that another org has: nothing but that.
+func taken(kind, id string) error {
+	return fmt.Errorf("%s %s: %w: the id is taken", kind, id, perdure.Conflict)
+}
+
+// NewSession starts a session of the principal's org.
+func (g *Guard) NewSession(ctx context.Context, agent perdure.Agent) (engine.Session, error) {
+	ctx, _, _, err := g.enter(ctx, Write)
+	if err != nil {
+		return engine.Session{}, err
+	}
+	return g.inner.NewSession(ctx, agent)
+}
+
+// NewSessionAs starts a session of the principal's org. The one of another org, of the same id and agent, is not shown.
+func (g *Guard) NewSessionAs(ctx context.Context, id perdure.SessionID, agent perdure.Agent) (engine.Session, error) {
+	ctx, p, asks, err := g.enter(ctx, Write)
+	if err != nil {
+		return engine.Session{}, err
+	}
+	if other, err := g.foreign(ctx, id); err != nil || other {
+		return engine.Session{}, orTaken(err, "session", string(id))
+	}
+	s, err := g.inner.NewSessionAs(ctx, id, agent)
+	if err == nil && asks && s.Org != p.Org { // it came in between
+		return engine.Session{}, taken("session", string(id))
+	}
+	return s, err
+}
+
+func orTaken(err error, kind, id string) error {
+	if err != nil {
+		return err
+	}
+	return taken(kind, id)
+}
+
+// Session returns a session.
+func (g *Guard) Session(ctx context.Context, id perdure.SessionID) (engine.Session, error) {
+	ctx, p, asks, err := g.enter(ctx, Read)
+	if err != nil {
+		return engine.Session{}, err
+	}
+	s, err := g.inner.Session(ctx, id)
+	if err == nil && asks && s.Org != p.Org {
+		return engine.Session{}, missing("session", string(id))
+	}
+	return s, err
+}
+
+// Sessions lists the sessions of the principal's org.
+func (g *Guard) Sessions(ctx context.Context, limit int) ([]engine.Session, error) {
+	ctx, _, _, err := g.enter(ctx, Read)
+	if err != nil {
+		return nil, err
+	}
+	return g.inner.Sessions(ctx, limit)
+}
+
+// DeleteSession removes a session for good.
+func (g *Guard) DeleteSession(ctx context.Context, id perdure.SessionID) error {
+	ctx, err := g.session(ctx, Write, id)
+	if err != nil {
+		return err
+	}
+	return g.inner.DeleteSession(ctx, id)
+}
+
+// Fork starts a session of the same owner.
+func (g *Guard) Fork(ctx context.Context, id perdure.SessionID, f engine.Fork) (engine.Session, error) {
+	ctx, err := g.session(ctx, Write, id)
+	if err != nil {
+		return engine.Session{}, err
+	}
+	if other, err := g.foreign(ctx, f.ID); err != nil || other {
+		return engine.Session{}, orTaken(err, "session", string(f.ID))
+	}
+	return g.inner.Fork(ctx, id, f)
+}
+
+// Export writes a session whole, with what is confidential of it.
+func (g *Guard) Export(ctx context.Context, id perdure.SessionID, w io.Writer) error {
+	ctx, err := g.session(ctx, Admin, id)
+	if err != nil {
+		return err
+	}
+	return g.inner.Export(ctx, id, w)
+}
+
+// Import adds a session, which is the principal's org's from then on. It says itself what was approved: so only who may say so
+// takes one in.
+func (g *Guard) Import(ctx context.Context, r io.Reader, how engine.Import) (engine.Session, error) {
+	ctx, _, _, err := g.enter(ctx, Admin)
+	if err != nil {
+		return engine.Session{}, err
+	}
+	return g.inner.Import(ctx, r, how)
+}
+
+// Send hands a message to a session.
+func (g *Guard) Send(ctx context.Context, id perdure.SessionID, message perdure.Message) error {
+	ctx, err := g.session(ctx, Write, id)
+	if err != nil {
+		return err
+	}
+	return g.inner.Send(ctx, id, message)
+}
+
+// Interrupt asks for the end of the turn that runs.
+func (g *Guard) Interrupt(ctx context.Context, id perdure.SessionID, by, why string) error {
+	ctx, err := g.session(ctx, Write, id)
+	if err != nil {
+		return err
+	}
+	return g.inner.Interrupt(ctx, id, by, why)
+}
+
+// WaitIdle returns when the session is at rest.
+func (g *Guard) WaitIdle(ctx context.Context, id perdure.SessionID) error {
+	ctx, err := g.session(ctx, Read, id)
+	if err != nil {
+		return err
+	}
+	return g.inner.WaitIdle(ctx, id)
+}
+
+// Events returns events of a session.
+func (g *Guard) Events(ctx context.Context, id perdure.SessionID, after int64, limit int) ([]perdure.Event, error) {
+	ctx, err := g.session(ctx, Read, id)
+	if err != nil {
+		return nil, err
+	}
+	return g.inner.Events(ctx, id, after, limit)
+}
+
+// Follow calls fn with every event of a session.
+func (g *Guard) Follow(ctx context.Context, id perdure.SessionID, after int64, fn func(engine.Frame) error) error {
+	ctx, err := g.session(ctx, Read, id)
+	if err != nil {
+		return err
+	}
+	return g.inner.Follow(ctx, id, after, fn)
+}
+
+// Tools lists the tools, which all orgs share.
+func (g *Guard) Tools(ctx context.Context) ([]engine.Tool, error) {
+	ctx, _, _, err := g.enter(ctx, Read)
+	if err != nil {
+		return nil, err
+	}
+	return g.inner.Tools(ctx)
+}
+
+// CallTool runs a tool outside any session.
+func (g *Guard) CallTool(ctx context.Context, name string, args json.RawMessage) (perdure.ToolResult, error) {
+	ctx, _, _, err := g.enter(ctx, Write)
+	if err != nil {
+		return perdure.ToolResult{}, err
+	}
+	return g.inner.CallTool(ctx, name, args)
+}

@@ -1,0 +1,244 @@
+package api_test
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/budget"
+	"github.com/perdure/perdure/engine"
+	"github.com/perdure/perdure/internal/access"
+	"github.com/perdure/perdure/store"
+)
+
+// samples has a request for every operation, each of which succeeds on a world that is all of the default org.
+func (r *rig) samples() map[string]ask {
+	r.t.Helper()
+	all := r.writes()
+	session, filed := r.session(), r.filed("/today.md")
+	r.do(put(filed+"/values/city", `{"value":"Lisbon"}`))
+	bulk := r.do(post("/v1/tasks:cancel", `{"filter":{"session_id":"none"}}`)).header.Get("Location")
+	r.say(session, "spawn stream")
+	r.rest(session)
+	task := "/v1/tasks/" + string(r.task(session).ID)
+	call := session + "/calls/" + string(want[listed[perdure.Call]](r, 200, get(session+"/calls")).Items[0].Key.Call)
+	approval, plan := "/v1/approvals/"+string(r.pay().ID), r.hourly()
+	started := want[engine.HostCall](r, 202, post(session+"/calls", `{"tool":"echo","args":{"text":"a"}}`))
+	capped := func(name string) string {
+		return "/v1/budgets/" + string(want[budget.Standing](r, 200, put("/v1/budgets/agent/"+name, `{"currency":"calls","limit":"1"}`)).ID)
+	}
+	own := strings.TrimPrefix(session, "/v1/sessions/")
+	for name, q := range map[string]ask{
+		"list-sessions": get("/v1/sessions"), "get-session": get(session), "delete-session": {method: "DELETE", path: r.session()},
+		"export-session": get(r.session() + "/export"), "list-messages": get(session + "/messages"), "list-events": get(session + "/events"),
+		"list-calls": get(session + "/calls"), "get-call": get(call), "get-host-call": get(session + "/calls/" + string(started.ID) + "/task"),
+		"list-approvals": get("/v1/approvals"), "get-approval": get(approval),
+		"list-tasks": get("/v1/tasks"), "get-task": get(task), "get-task-log": get(task + "/log"), "list-task-messages": get(task + "/messages"),
+		"list-schedules": get("/v1/schedules"), "get-schedule": get(plan), "next-fires": get(plan + "/next"), "list-fires": get(plan + "/fires"),
+		"delete-schedule": {method: "DELETE", path: r.hourly()},
+		"list-files":      get(filed + "/files"), "stat-file": get(filed + "/files:stat?path=/today.md"), "get-file": get(filed + "/files/today.md"),
+		"list-values": get(filed + "/values"), "get-value": get(filed + "/values/city"), "list-secrets": get(filed + "/secrets"), "get-bulk": get(bulk),
+		"list-budgets": get("/v1/budgets"), "get-budgets": get("/v1/budgets/session/" + own), "check-budgets": get(session + "/budgets"), "get-costs": get("/v1/costs"),
+		"set-budget":    put("/v1/budgets/session/"+own, `{"currency":"calls","limit":"9"}`),
+		"remove-budget": {method: "DELETE", path: capped("a")}, "list-budget-entries": get(capped("b") + "/entries"),
+		"list-tools": get("/v1/tools"), "get-tool": get("/v1/tools/echo"),
+		"create-token": post("/v1/tokens", `{"name":"made","scopes":["admin"]}`), "list-tokens": get("/v1/tokens"),
+		"revoke-token": {method: "DELETE", path: "/v1/tokens/" + string(r.let(`{"name":"gone"}`).ID)},
+	} {
+		all[name] = q
+	}
+	return r.hookSamples(all)
+}
+
+// without is every scope but one.
+func without(s access.Scope) string {
+	var rest []string
+	for _, other := range access.All() {
+		if other != s {
+			rest = append(rest, `"`+string(other)+`"`)
+		}
+	}
+	return strings.Join(rest, ",")
+}
+
+// TestS13Matrix asks for every operation of the document as everybody who may not have it, and then as somebody who has just
+// the scope that the document names.
+func TestS13Matrix(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	samples := r.samples()
+	s, _ := r.document()
+	live, revoked, expired := r.let(`{"name":"live"}`).Secret, r.let(`{"name":"revoked"}`), r.let(`{"name":"expired","expires_at":"2099-01-01T00:00:00Z"}`)
+	want[engine.Token](r, 200, ask{method: "DELETE", path: "/v1/tokens/" + string(revoked.ID)})
+	r.expire(expired.ID)
+	only, all := map[access.Scope]string{}, map[access.Scope]string{}
+	for _, scope := range access.All() {
+		only[scope] = r.let(fmt.Sprintf(`{"name":"only","scopes":[%q]}`, scope)).Secret
+		all[scope] = r.let(fmt.Sprintf(`{"name":"all but","scopes":[%s]}`, without(scope))).Secret
+	}
+	agent := r.let(`{"name":"agent","agent":true,"scopes":["read","write"]}`).Secret
+	strangers := map[string]string{
+		"revoked": revoked.Secret, "expired": expired.Secret, "tampered": live[:len(live)-2] + "AA", "longer": live + "A", "none": "",
+		"alg=none": "eyJhbGciOiJub25lIn0.eyJzdWIiOiJhcGkiLCJzY29wZSI6ImFkbWluIn0.", "an id": string(revoked.ID), "another case": strings.ToUpper(live),
+	}
+	refusedAll := func(name string, got reply, status int, code string) {
+		t.Helper()
+		if got.status != status || !strings.Contains(string(got.body), `"code":"`+code+`"`) {
+			t.Errorf("%s: got %d %s, want %d %s", name, got.status, got.body, status, code)
+		}
+	}
+	s.each(func(method, path string, op operation) {
+		if openOperations[op.ID] {
+			return
+		}
+		sample, ok := samples[op.ID]
+		if !ok || !strings.EqualFold(sample.method, method) {
+			t.Errorf("%s (%s %s) has no sample; add one to samples", op.ID, method, path)
+			return
+		}
+		policy := access.Scope(op.Security[0]["bearer"][0])
+		for name, secret := range strangers {
+			refusedAll(op.ID+" "+name, r.do(sample.as(secret)), 401, "unauthorized")
+		}
+		inQuery := sample.as("")
+		inQuery.header["Authorization"] = ""
+		refusedAll(op.ID+" no token", r.do(inQuery), 401, "unauthorized")
+		inQuery.path += map[bool]string{true: "&", false: "?"}[strings.Contains(inQuery.path, "?")] + "access_token=" + live
+		refusedAll(op.ID+" in the query", r.do(inQuery), 401, "unauthorized")
+		refusedAll(op.ID+" wrong scope", r.do(sample.as(all[policy])), 403, "forbidden")
+		if policy == access.Approve || policy == access.Admin {
+			refusedAll(op.ID+" agent", r.do(sample.as(agent)), 403, "forbidden")
+		}
+	})
+	s.each(func(_, _ string, op operation) {
+		if openOperations[op.ID] {
+			return
+		}
+		secret := only[access.Scope(op.Security[0]["bearer"][0])]
+		if got := r.do(samples[op.ID].as(secret)); got.status >= 300 {
+			t.Errorf("%s with its scope alone: got %d %s", op.ID, got.status, got.body)
+		}
+	})
+}
+
+// expire lets a token expire in the past.
+func (r *rig) expire(id perdure.TokenID) {
+	r.t.Helper()
+	err := r.store.InTx(r.t.Context(), func(tx store.Tx) error {
+		t, err := tx.AccessToken(id)
+		if err != nil {
+			return err
+		}
+		t.ExpiresAt = tx.Now().Add(-time.Second)
+		return tx.PutAccessToken(t)
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// anyID is an id of something that an org has.
+var anyID = regexp.MustCompile(`(session|task|appr|sched|bdgt|token|bulk|webhook|whd)_[0-9a-f]{32}`)
+
+// nobodys puts ids into a text that nobody has.
+func nobodys(text string) string {
+	return anyID.ReplaceAllString(text, "${1}_019bb0000000700080000000000000bb")
+}
+
+// plainly is an answer without what differs from request to request.
+func plainly(got reply) string {
+	text := regexp.MustCompile(`"(request_id|instance|started_at|finished_at|state)":"[^"]*"`).ReplaceAllString(string(got.body), "")
+	return fmt.Sprint(got.status, " ", got.header.Get("Content-Type"), " ", anyID.ReplaceAllString(text, "ID"))
+}
+
+// TestS14Swaps: whoever is of another org learns and changes nothing by any id, cursor or idempotency key, and what is there is
+// answered in the same words as what is not.
+func TestS14Swaps(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	samples := r.samples()
+	stranger := r.let(`{"name":"other","org":"acme","scopes":["read","write","approve","admin"]}`).Secret
+	before := r.count()
+	imported := samples["import-session"]
+	delete(samples, "import-session")
+	delete(samples, "create-session") // they name nothing that is there
+	delete(samples, "call-tool")
+	delete(samples, "create-token")
+	delete(samples, "create-webhook")
+	for name, path := range map[string]string{
+		"costs of": "/v1/costs?session=", "tasks of": "/v1/tasks?session=", "approvals of": "/v1/approvals?session=", "schedules of": "/v1/schedules?session=",
+		"budgets of": "/v1/budgets?subject=", "budgets in": "/v1/budgets?scope=session&subject=",
+	} {
+		samples[name] = get(path + strings.Split(samples["get-session"].path, "/")[3])
+	}
+	samples["user budgets"], samples["agent budgets"], samples["org budgets"] = get("/v1/budgets/user/user"), get("/v1/budgets/agent/b"), get("/v1/budgets/org/default")
+	samples["an idle wait"] = get(samples["get-session"].path + "?wait=1s")
+	samples["the whole list"] = get("/v1/sessions?limit=200")
+	ids := map[string]bool{}
+	for _, q := range samples {
+		for _, id := range anyID.FindAllString(q.path+q.body, -1) {
+			ids[id] = true
+		}
+	}
+	for name, q := range samples {
+		got := r.do(q.as(stranger))
+		none := q.as(stranger)
+		none.path, none.body = nobodys(q.path), nobodys(q.body)
+		if named := q.path != none.path && !strings.Contains(q.path, "?"); named && got.status != 404 && !strings.HasPrefix(q.path, "/v1/budgets/session/") {
+			t.Errorf("%s: got %d %s, want 404", name, got.status, got.body)
+		}
+		if want := r.do(none); plainly(got) != plainly(want) {
+			t.Errorf("%s: another org's is answered\n%s\nwhat is not there\n%s", name, plainly(got), plainly(want))
+		}
+		for id := range ids {
+			if strings.Contains(string(got.body), id) && !strings.Contains(q.path+q.body, id) {
+				t.Errorf("%s tells of %s: %s", name, id, got.body)
+			}
+		}
+	}
+	if after := r.count(); after != before {
+		t.Errorf("before %s, after %s", before, after)
+	}
+	r.swapKeys(stranger)
+	r.swapCursors(stranger)
+	want[engine.Session](r, 201, imported)
+	r.refusal(r.do(imported.as(stranger)), 409, "conflict")
+	taken := post("/v1/sessions", `{"agent":{},"id":"session_019aa0000000700080000000000000aa"}`) // the same order as the owner's
+	r.refusal(r.do(taken.as(stranger)), 409, "conflict")
+}
+
+// swapKeys: the same idempotency key of two principals is two requests.
+func (r *rig) swapKeys(stranger string) {
+	r.t.Helper()
+	q := keyed(post("/v1/sessions", `{"agent":{"name":"mine"}}`), "shared")
+	own, other := r.do(q), r.do(q.as(stranger))
+	ours, theirs := read[engine.Session](r.t, own.body), read[engine.Session](r.t, other.body)
+	if own.status != 201 || other.status != 201 || other.header.Get("Idempotency-Replayed") != "" || ours.ID == theirs.ID || theirs.Org != "acme" {
+		r.t.Errorf("got %s and %s", own.body, other.body)
+	}
+	if again := r.do(q.as(stranger)); string(again.body) != string(other.body) || again.header.Get("Idempotency-Replayed") != "true" {
+		r.t.Errorf("got %s, want %s", again.body, other.body)
+	}
+}
+
+// swapCursors: a cursor of one org is none of another, not even of a list that is empty.
+func (r *rig) swapCursors(stranger string) {
+	r.t.Helper()
+	for range 2 {
+		r.hourly()
+		r.pay()
+	}
+	for _, path := range []string{"/v1/sessions", "/v1/tasks", "/v1/schedules", "/v1/approvals", "/v1/tokens"} {
+		page := want[listed[map[string]any]](r, 200, get(path+"?limit=1"))
+		if page.Next == "" {
+			r.t.Errorf("%s has one page", path)
+			continue
+		}
+		next := path + "?limit=1&cursor=" + page.Next
+		want[listed[map[string]any]](r, 200, get(next))
+		r.refusal(r.do(get(next).as(stranger)), 400, "invalid")
+	}
+}

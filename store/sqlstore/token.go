@@ -1,0 +1,72 @@
+package sqlstore
+
+import (
+	"fmt"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/store"
+)
+
+// The statements of tokens. What is found by is a column; the rest is the record.
+const (
+	selectToken  = `SELECT record FROM access_token WHERE id = $1`
+	tokenOfHash  = `SELECT record FROM access_token WHERE hash = $1`
+	listTokens   = `SELECT record FROM access_token ORDER BY id`
+	listOwnToken = `SELECT record FROM access_token WHERE org = $1 ORDER BY id`
+	insertToken  = `INSERT INTO access_token (id, hash, org, record) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING`
+	updateToken  = `UPDATE access_token SET record = $4 WHERE id = $1 AND hash = $2 AND org = $3`
+)
+
+// AccessToken returns a token. Its row is locked: who reads it in a transaction is about to change it.
+func (tx *Tx) AccessToken(id perdure.TokenID) (store.AccessToken, error) {
+	t, err := one(tx, scanRecord[store.AccessToken], tx.locked(selectToken), id)
+	if err != nil {
+		return store.AccessToken{}, fmt.Errorf("token %s: %w", id, err)
+	}
+	return t, nil
+}
+
+// TokenOf returns the token whose secret has a hash.
+func (tx *Tx) TokenOf(hash string) (store.AccessToken, error) {
+	t, err := oneOrNone(tx, scanRecord[store.AccessToken], tokenOfHash, hash)
+	if err != nil {
+		return store.AccessToken{}, fmt.Errorf("token of a hash: %w", err)
+	}
+	return t, nil
+}
+
+// AccessTokens lists tokens by id.
+func (tx *Tx) AccessTokens(org string) ([]store.AccessToken, error) {
+	query, args := listTokens, []any(nil)
+	if org != "" {
+		query, args = listOwnToken, []any{org}
+	}
+	found, err := list(tx, scanRecord[store.AccessToken], query, args...)
+	if err != nil {
+		return nil, fmt.Errorf("list tokens: %w", err)
+	}
+	return found, nil
+}
+
+// PutAccessToken adds a token, or replaces the one of its id.
+func (tx *Tx) PutAccessToken(t store.AccessToken) error {
+	err := t.Check()
+	var record []byte
+	if err == nil {
+		record, err = encode(t.Micro())
+	}
+	var n int64
+	if err == nil {
+		n, err = tx.exec(updateToken, t.ID, t.Hash, t.Org, record)
+	}
+	if err == nil && n == 0 {
+		n, err = tx.exec(insertToken, t.ID, t.Hash, t.Org, record)
+		if err == nil && n == 0 {
+			err = fmt.Errorf("%w: another has its secret", perdure.Conflict)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("put token %s: %w", t.ID, err)
+	}
+	return nil
+}
