@@ -622,7 +622,9 @@ func TestOrgs(t *testing.T) {
 		b := newBench(t)
 		own := b.session()
 		foreign := perdure.FormatID[perdure.SessionID](b.mint())
-		b.write(func(tx store.Tx) error { return tx.CreateSession(store.Session{ID: foreign, Org: "acme", Status: perdure.SessionStarted}) })
+		b.write(func(tx store.Tx) error {
+			return tx.CreateSession(store.Session{ID: foreign, Org: "acme", Status: perdure.SessionStarted})
+		})
 		made := b.make("own.example")
 		theirs, err := b.Create(t.Context(), hook.Webhook{URL: "https://acme.example/", Org: "acme"})
 		if err != nil {
