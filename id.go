@@ -32,8 +32,11 @@ type (
 	ModelID       string // model_…, v7: a model of a provider
 	ProviderID    string // provider_…, v7
 	BudgetID      string // bdgt_…, v7: a cap on what may be spent
-	TokenID       string // token_…, v7: what lets somebody in; not the secret
-	BulkID        string // bulk_…, v7: one thing done to many
+	WebhookID     string // webhook_…, v7: where events are sent
+	// WebhookDeliveryID is whd_…, derived: an event on its way to a webhook, and what its receiver knows it by.
+	WebhookDeliveryID string
+	TokenID           string // token_…, v7: what lets somebody in; not the secret
+	BulkID            string // bulk_…, v7: one thing done to many
 )
 
 // CallID names one tool invocation within its session. It comes from the model and is kept as it is (N7).
@@ -96,6 +99,12 @@ func (ProviderID) Prefix() string { return "provider" }
 
 // Prefix returns "bdgt".
 func (BudgetID) Prefix() string { return "bdgt" }
+
+// Prefix returns "webhook".
+func (WebhookID) Prefix() string { return "webhook" }
+
+// Prefix returns "whd".
+func (WebhookDeliveryID) Prefix() string { return "whd" }
 
 // Prefix returns "token".
 func (TokenID) Prefix() string { return "token" }

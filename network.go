@@ -251,6 +251,8 @@ type WebRequest struct {
 	List     NetworkList         // of the session, merged
 	Signing  EgressSigning       // whether the host of the guard puts its name to it; empty: not
 	MaxBytes int64               // of the answer's body; 0, or more than the guard's own limit: that limit
+
+	NoRedirects bool // an answer that sends elsewhere is the answer
 }
 
 // WebResponse is the answer to a [WebRequest], whatever its status.

@@ -115,7 +115,7 @@ func TestReadme(t *testing.T) {
 // TestHowTos keeps the pieces of the how-tos equal to packages that are built and tested, and in their order.
 func TestHowTos(t *testing.T) {
 	t.Parallel()
-	for page, folder := range map[string]string{"write-a-tool": "ledger", "long-tools": "lanes", "approvals": "lanes", "cancelling": "lanes"} {
+	for page, folder := range map[string]string{"write-a-tool": "ledger", "long-tools": "lanes", "approvals": "lanes", "cancelling": "lanes", "webhooks": "webhook"} {
 		code := squeezed(read(t, "examples/"+folder+"/"+folder+".go") + read(t, "examples/"+folder+"/"+folder+"_test.go"))
 		pieces := blocks(read(t, "docs/how-to/"+page+".md"), "go")
 		for _, piece := range pieces {
@@ -151,7 +151,7 @@ func TestRequests(t *testing.T) {
 		}
 		for _, one := range asked {
 			seen++
-			path := regexp.MustCompile(`\{[^}]*\}|\$\w+|\b(task|session|appr|call|sched)_\w+`).ReplaceAllString(one[2], "{}")
+			path := regexp.MustCompile(`\{[^}]*\}|\$\w+|\b(task|session|appr|call|sched|webhook)_\w+`).ReplaceAllString(one[2], "{}")
 			if !slices.Contains(known, one[1]+" "+path) {
 				t.Errorf("%s: openapi.json has no %s %s", name, one[1], one[2])
 			}

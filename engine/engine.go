@@ -1,6 +1,6 @@
 // Package engine is the port of a running Perdure: what a caller may ask of it, in this process or far away.
 //
-// It may import the root and budget. The one thing to know: every answer that acknowledges something comes after
+// It may import the root, budget and webhook. The one thing to know: every answer that acknowledges something comes after
 // the commit that makes it durable. The laws stand in enginetest.
 package engine
 
@@ -31,6 +31,8 @@ type Engine interface {
 	ScheduleActs
 	Budgets
 	Costs
+	Webhooks
+	WebhookDeliveries
 	Tools
 	HostCalls
 	Tokens

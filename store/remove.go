@@ -9,7 +9,7 @@ import (
 // SessionRemover removes sessions for good.
 type SessionRemover interface {
 	// RemoveSession removes a session with all that belongs to it: its journal and snapshot, its calls, approvals, tasks
-	// with their messages, output and deliveries, its files, its checkpoints, its schedules with their fires, the handles of its subagents, and whatever
+	// with their messages, output and deliveries, its files, its checkpoints, its schedules with their fires, what is queued of it for webhooks, the handles of its subagents, and whatever
 	// else is stored under its id. Other sessions stay as they are, so a fork goes on saying what it was forked from, and
 	// answers to requests with an idempotency key stay until they are pruned. What is kept outside the store is the caller's
 	// to remove, after the commit.

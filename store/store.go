@@ -1,7 +1,7 @@
 // Package store is the port of memory that survives: journal, sessions, effect ledger, tasks, outbox,
-// files, task logs, workers, approvals, spawn handles, budgets, tokens and requests by idempotency key, committed together or not at all.
+// files, task logs, workers, approvals, spawn handles, budgets, webhooks, tokens and requests by idempotency key, committed together or not at all.
 //
-// It may import the root, agent and budget. The one thing to know: everything that changes goes through
+// It may import the root, agent, budget and webhook. The one thing to know: everything that changes goes through
 // [Store.InTx], and nothing is acknowledged before InTx has returned nil. The laws stand in storetest.
 package store
 
@@ -81,6 +81,7 @@ type Reader interface {
 	PaymentReader
 	RateReader
 	BudgetReader
+	WebhookReader
 	TokenReader
 	DumpReader
 }
@@ -109,6 +110,7 @@ type Tx interface {
 	PaymentWriter
 	RateWriter
 	BudgetWriter
+	WebhookWriter
 	TokenWriter
 	DumpWriter
 }

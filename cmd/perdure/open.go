@@ -137,6 +137,7 @@ func newEngine(ctx context.Context, o cli.Opening, st store.Store, told observed
 		Forget:  forgetting(o.Dir, e.home.Beside.SQL, e.workspaces),
 		Secrets: e.home.Secrets, Beside: e.home.Beside, Money: local.Money{Prices: &prices}, Drain: drain, Log: o.Log,
 		Telemetry: told.engine,
+		Webhooks:  local.Webhooks{Egress: out, Show: shown(o.Disclosure)},
 	}
 	if e.Engine, err = local.Open(ctx, e.cfg); err != nil {
 		return nil, errors.Join(err, e.home.Close())

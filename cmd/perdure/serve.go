@@ -50,7 +50,7 @@ func serve(ctx context.Context, s cli.Serving) (err error) {
 	}
 	defer func() { err = errors.Join(err, told.close()) }()
 	eng, err := newEngine(ctx, cli.Opening{
-		Access: cli.Writing, Dir: s.Dir, Database: s.Database, AllowShell: s.AllowShell, Sandbox: s.Sandbox, Ask: s.Ask, Deny: s.Deny, MCP: s.MCP, AskUntrusted: s.AskUntrusted, Retention: s.Retention, AskModels: true, Serve: true, Log: s.Log, Known: s.Known,
+		Access: cli.Writing, Dir: s.Dir, Database: s.Database, AllowShell: s.AllowShell, Sandbox: s.Sandbox, Ask: s.Ask, Deny: s.Deny, MCP: s.MCP, AskUntrusted: s.AskUntrusted, Retention: s.Retention, AskModels: true, Serve: true, Disclosure: s.Disclosure, Log: s.Log, Known: s.Known,
 	}, st, told)
 	if err != nil {
 		return errors.Join(err, st.Close(), closing())

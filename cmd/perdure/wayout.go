@@ -43,11 +43,11 @@ func newWayOut(dir string, log *slog.Logger) (*egress.Guard, []tool.Tool, error)
 
 func readRules(dir string) (cli.WayOutRules, error) {
 	r, err := egress.ReadRules(filepath.Join(dir, egress.RulesFile))
-	return cli.WayOutRules{Allowed: r.Allowed, Blocked: r.Blocked, Private: r.Private}, err
+	return cli.WayOutRules{Allowed: r.Allowed, Blocked: r.Blocked, Private: r.Private, Webhooks: r.Webhooks}, err
 }
 
 func writeRules(dir string, r cli.WayOutRules) error {
-	rules := egress.Rules{Allowed: r.Allowed, Blocked: r.Blocked, Private: r.Private}
+	rules := egress.Rules{Allowed: r.Allowed, Blocked: r.Blocked, Private: r.Private, Webhooks: r.Webhooks}
 	if err := errors.Join(rules.Check(), os.MkdirAll(dir, 0o700)); err != nil {
 		return err
 	}

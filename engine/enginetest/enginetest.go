@@ -70,6 +70,7 @@ type Setup struct {
 	Checkpoint int    // bytes of new text of an answer before it is kept; 0: the default
 	Guard      string // a word; an answer that has it is replaced by "[withheld]", by the host's guard "word"
 
+	Webhooks       string        // a folder for the keyring: events are sent, also to receivers on 127.0.0.1; empty: none are
 	Prices         *budget.Table // what models and tools cost; nil: what comes with the program
 	SoftBudget     time.Duration // of tools that name none; 0: the default
 	ApprovalExpiry time.Duration // 0: never
@@ -123,7 +124,7 @@ func Run(t *testing.T, open Harness) {
 		"turn": turnLaws(), "task": taskLaws(), "spawn": spawnLaws(), "cancel": cancelLaws(), "crash": crashLaws(), "intent": intentLaws(),
 		"lane": append(laneLaws(), laneCrashLaws()...), "approval": append(approvalLaws(), approvalTaskLaws()...), "client": clientLaws(),
 		"talk": talkLaws(), "delivery": deliveryLaws(), "overflow": overflowLaws(), "regression": regressionLaws(), "stream": streamLaws(), "subagent": append(subagentLaws(), subagentAttackLaws()...),
-		"fork": forkLaws(), "budget": budgetLaws(), "archive": archiveLaws(), "ledger": ledgerLaws(), "hostcall": hostCallLaws(), "remove": removeLaws(), "schedule": scheduleLaws(), "storage": storageLaws(),
+		"fork": forkLaws(), "budget": budgetLaws(), "archive": archiveLaws(), "ledger": ledgerLaws(), "hostcall": hostCallLaws(), "remove": removeLaws(), "schedule": scheduleLaws(), "storage": storageLaws(), "webhook": webhookLaws(),
 	}
 	for group, laws := range groups {
 		t.Run(group, func(t *testing.T) {

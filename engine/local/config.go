@@ -45,6 +45,7 @@ type Config struct {
 
 	Payments Payments // likewise: what tools may pay; the zero value is nothing
 	Outbound Outbound // how often tools may go out (RL1)
+	Webhooks Webhooks // where events are sent; the zero value is nowhere
 	Org      string   // whose payments and calls are counted together; empty: those of all who share the store
 
 	MaxExecutions      int           // LG9; 0: 3; -1: no cap

@@ -23,6 +23,7 @@ import (
 	"github.com/perdure/perdure/internal/ratelimit"
 	"github.com/perdure/perdure/internal/sessionport"
 	"github.com/perdure/perdure/internal/telemetry"
+	"github.com/perdure/perdure/internal/webhook"
 	"github.com/perdure/perdure/store"
 )
 
@@ -48,6 +49,7 @@ type Engine struct {
 	watched  sync.Map             // perdure.SessionID to *watchdog: the sessions that are driven
 	payments *payment.Authority   // nil: nothing is paid
 	limiter  *ratelimit.Limiter   // nil: the host's own, or none
+	hooks    *webhook.Sender      // of webhooks
 	freed    chan struct{}        // capacity 1: places may be free
 	emptied  chan struct{}        // closed when the lanes are empty for good
 
@@ -104,6 +106,7 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	if e.payments, err = paymentsOf(cfg); err != nil {
 		return nil, fmt.Errorf("open engine: %w", err)
 	}
+	e.hooks = e.senderOf(cfg)
 	if cfg.Ports == nil {
 		cfg.Ports = sessionport.New(e.ports(cfg))
 		e.cfg.Ports = cfg.Ports
@@ -141,6 +144,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	err = e.recover(work)
 	if err == nil {
 		e.startTime(work)
+		e.startWebhooks(work)
 		err = e.turn(work)
 	}
 	if cause := context.Cause(work); store.Broken(cause) || errors.Is(cause, perdure.Lost) { // what ended the work, and not its echo

@@ -81,6 +81,9 @@ func (r request) seal() (sent, error) {
 	case s.method == "":
 		s.method = http.MethodPost
 	}
+	if r.method != "" {
+		s.method = r.method
+	}
 	return s, nil
 }
 

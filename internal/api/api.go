@@ -179,6 +179,7 @@ func (a *API) operations() {
 	a.taskOperations()
 	a.deliveryOperations()
 	a.scheduleOperations()
+	a.webhookOperations()
 	a.taskLogOperations()
 	a.toolOperations()
 	a.tokenOperations()

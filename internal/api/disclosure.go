@@ -34,6 +34,9 @@ func narrow(r *http.Request, req *request) error {
 	return nil
 }
 
+// Disclosed is an event as a reader sees it who is told no more than d; empty: standard.
+func Disclosed(e perdure.Event, d Disclosure) perdure.Event { return disclosed(e, d) }
+
 // disclosed is an event as a reader may see it: without the workers that fence tasks and, under generic, without
 // what the provider said.
 func disclosed(e perdure.Event, d Disclosure) perdure.Event {

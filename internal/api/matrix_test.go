@@ -51,7 +51,7 @@ func (r *rig) samples() map[string]ask {
 	} {
 		all[name] = q
 	}
-	return all
+	return r.hookSamples(all)
 }
 
 // without is every scope but one.
@@ -145,7 +145,7 @@ func (r *rig) expire(id perdure.TokenID) {
 }
 
 // anyID is an id of something that an org has.
-var anyID = regexp.MustCompile(`(session|task|appr|sched|bdgt|token|bulk)_[0-9a-f]{32}`)
+var anyID = regexp.MustCompile(`(session|task|appr|sched|bdgt|token|bulk|webhook|whd)_[0-9a-f]{32}`)
 
 // nobodys puts ids into a text that nobody has.
 func nobodys(text string) string {
@@ -171,6 +171,7 @@ func TestS14Swaps(t *testing.T) {
 	delete(samples, "create-session") // they name nothing that is there
 	delete(samples, "call-tool")
 	delete(samples, "create-token")
+	delete(samples, "create-webhook")
 	for name, path := range map[string]string{
 		"costs of": "/v1/costs?session=", "tasks of": "/v1/tasks?session=", "approvals of": "/v1/approvals?session=", "schedules of": "/v1/schedules?session=",
 		"budgets of": "/v1/budgets?subject=", "budgets in": "/v1/budgets?scope=session&subject=",

@@ -184,7 +184,8 @@ func (r *rig) startEngine() {
 		}))
 	r.eng, err = local.Open(r.t.Context(), local.Config{
 		Store: r.store, Model: m, Tools: tool.NewRegistry(tools...), Drain: -1, Beat: time.Hour, Lease: 4 * time.Hour,
-		Secrets: local.Secrets{Keys: r.vault},
+		Webhooks: local.Webhooks{Egress: nowhere{}},
+		Secrets:  local.Secrets{Keys: r.vault},
 	})
 	if err != nil {
 		r.t.Fatal(err)

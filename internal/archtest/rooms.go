@@ -12,7 +12,7 @@ type room struct {
 // The import table lets these in wherever a row says so.
 const (
 	leaves   = " internal/supervise internal/egress internal/secret internal/cron"
-	wheel    = ". agent budget engine store dispatch model tool internal/effect internal/sessionfile internal/sessionport internal/sessionsql internal/blob internal/payment internal/ratelimit internal/meter internal/telemetry" + leaves
+	wheel    = ". agent budget webhook engine store dispatch model tool internal/effect internal/sessionfile internal/sessionport internal/sessionsql internal/blob internal/payment internal/ratelimit internal/meter internal/telemetry internal/webhook" + leaves
 	anything = "anything"
 )
 
@@ -31,8 +31,9 @@ func inner() []room {
 		{".", ""},
 		{"agent", "."},
 		{"budget", "."},
-		{"engine", ". budget"},
-		{"store", ". agent budget"},
+		{"webhook", "."},
+		{"engine", ". budget webhook"},
+		{"store", ". agent budget webhook"},
 		{"model", "."},
 		{"tool", ". agent budget"},
 		{"dispatch", ". tool"},
@@ -40,17 +41,17 @@ func inner() []room {
 		// engines
 		{"engine/local", wheel},
 		{"engine/temporal", wheel},
-		{"engine/remote", ". budget engine" + leaves},
-		{"engine/enginetest", ". budget engine"},
+		{"engine/remote", ". budget webhook engine" + leaves},
+		{"engine/enginetest", ". budget webhook engine"},
 
 		// stores
-		{"store/sqlstore", ". agent budget store" + leaves},
+		{"store/sqlstore", ". agent budget webhook store" + leaves},
 		{"store/sqlite", ". store store/sqlstore"},
 		{"store/postgres", ". store store/sqlstore"},
-		{"store/memory", ". agent budget store"},
-		{"store/faulty", ". agent budget store"},
+		{"store/memory", ". agent budget webhook store"},
+		{"store/faulty", ". agent budget webhook store"},
 		{"store/faulty/gen", ""},
-		{"store/storetest", ". agent budget store"},
+		{"store/storetest", ". agent budget webhook store"},
 
 		// models
 		{"model/openai", ". model" + leaves},
@@ -83,7 +84,7 @@ func inner() []room {
 		{"internal/cron", "."},
 		{"internal/redact", ""},
 		{"internal/sessionfile", ". store tool"},
-		{"internal/sessionport", ". agent budget internal/meter store tool model internal/secret internal/sessionsql internal/blob internal/redact internal/foldcache"},
+		{"internal/sessionport", ". agent budget webhook internal/meter store tool model internal/secret internal/sessionsql internal/blob internal/redact internal/foldcache"},
 		{"internal/sessionsql", ". tool"},
 		{"internal/payment", ". store tool internal/egress"},
 		{"internal/ratelimit", ". store tool"},
@@ -92,6 +93,7 @@ func inner() []room {
 		{"internal/effect", ". agent budget internal/meter model tool dispatch store internal/sessionfile internal/foldcache internal/telemetry internal/veil"},
 		{"internal/foldcache", "."},
 		{"internal/meter", ". budget store"},
+		{"internal/webhook", ". webhook store internal/redact"},
 		{"internal/veil", ". tool"},
 	}
 }
@@ -99,10 +101,10 @@ func inner() []room {
 // outer is the ways in, and what is for tests.
 func outer() []room {
 	return []room{
-		{"internal/api", ". budget engine internal/access internal/cron internal/telemetry"},
-		{"internal/access", ". budget engine store"},
+		{"internal/api", ". budget webhook engine internal/access internal/cron internal/telemetry"},
+		{"internal/access", ". budget webhook engine store"},
 		{"internal/mcpserver", ". engine tool internal/access"},
-		{"internal/cli", ". budget engine internal/cron internal/config internal/redact internal/cli/admin internal/cli/demo internal/cli/complete internal/cli/form internal/cli/mcp internal/cli/raw internal/cli/settings internal/cli/storm"},
+		{"internal/cli", ". budget webhook engine internal/cron internal/config internal/redact internal/cli/admin internal/cli/demo internal/cli/complete internal/cli/form internal/cli/mcp internal/cli/raw internal/cli/settings internal/cli/storm"},
 		{"internal/cli/raw", "."},
 		{"internal/cli/complete", ""},
 		{"internal/cli/settings", "."},
@@ -117,7 +119,7 @@ func outer() []room {
 		{"internal/chaos", ". engine"},
 		{"internal/config", ". engine"},
 		{"internal/sim", ". engine engine/local dispatch model store store/faulty store/memory tool tool/background tool/subagent internal/chaos"},
-		{"internal/enginerig", ". engine engine/enginetest engine/local dispatch model store tool tool/background tool/schedule tool/subagent"}, // for tests
+		{"internal/enginerig", ". engine engine/enginetest engine/local internal/egress internal/secret dispatch model store tool tool/background tool/schedule tool/subagent"}, // for tests
 		{"internal/linear", ""},    // tests only
 		{"internal/injection", ""}, // tests only
 		{"internal/disktest", ""},  // for tests

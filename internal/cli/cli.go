@@ -97,6 +97,7 @@ type commandLine struct {
 	Schedule scheduleCommand `cmd:"" help:"Work at moments to come: create, list, show, next, explain, trigger, pause, resume, backfill, delete."`
 	Budget   budgetCommand   `cmd:"" help:"What may be spent: set, show, ledger, resume, remove."`
 	Cost     costCommand     `cmd:"" help:"What was spent: report."`
+	Webhook  webhookCommand  `cmd:"" help:"Send what happens to a URL: create, list, show, change, test, deliveries, redeliver, delete."`
 
 	File   fileCommand   `cmd:"" help:"The files of a session: ls, cat, put, get, mv, rm."`
 	Value  valueCommand  `cmd:"" help:"What a session keeps by name: get, set, list, delete."`

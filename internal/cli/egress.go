@@ -27,6 +27,7 @@ type WayOut struct {
 type WayOutRules struct {
 	Allowed, Blocked []string // as of perdure.NetworkList
 	Private          []string // hosts that may lead to private addresses
+	Webhooks         []string // likewise, for webhooks and for nothing else
 }
 
 // The kinds of a rule.
@@ -34,6 +35,7 @@ const (
 	ruleAllowed = "allowed"
 	ruleBlocked = "blocked"
 	rulePrivate = "private"
+	ruleWebhook = "webhook"
 )
 
 // wayOutRule is one rule, as a line.
@@ -44,7 +46,7 @@ type wayOutRule struct {
 
 func (r WayOutRules) lines() []wayOutRule {
 	var all []wayOutRule
-	for _, kind := range []string{ruleBlocked, ruleAllowed, rulePrivate} {
+	for _, kind := range []string{ruleBlocked, ruleAllowed, rulePrivate, ruleWebhook} {
 		for _, pattern := range *r.of(kind) {
 			all = append(all, wayOutRule{kind, pattern})
 		}
@@ -59,6 +61,8 @@ func (r *WayOutRules) of(kind string) *[]string {
 		return &r.Allowed
 	case ruleBlocked:
 		return &r.Blocked
+	case ruleWebhook:
+		return &r.Webhooks
 	}
 	return &r.Private
 }
@@ -96,10 +100,14 @@ type egressPatterns struct {
 type egressAllow struct {
 	egressPatterns
 	Private bool `help:"Let a HOST or HOST:PORT be private: on this machine, or in your own network. It opens that to all tools, and allows no more than that."`
+	Webhook bool `help:"Let a HOST or HOST:PORT that is private be sent webhooks. It opens that to nothing else."`
 }
 
 // Run allows hosts.
 func (c *egressAllow) Run(ctx context.Context, a *app) error {
+	if c.Webhook {
+		return c.change(ctx, a, ruleWebhook)
+	}
 	if c.Private {
 		return c.change(ctx, a, rulePrivate)
 	}

@@ -39,6 +39,7 @@ type Opening struct {
 	MCP          []string  // tools that MCP clients see; nil: nobody serves them
 	Ask, Deny    []string  // tools whose calls a person is asked about, and those that never run; a denial comes first (AP1)
 	AskUntrusted bool      // a person is asked before calls that reach further than a session which read what came from outside (S3)
+	Disclosure   string    // how much webhooks are told; empty: standard
 	Retention    Retention // of tasks that have ended; 0: none are forgotten here
 	AskModels    bool      // turns go on; false: the models are not asked, whatever runs is only brought to its end
 	Log          *slog.Logger

@@ -54,7 +54,7 @@ func (g *Guard) do(ctx context.Context, req perdure.WebRequest) (perdure.WebResp
 		if err != nil {
 			return perdure.WebResponse{}, hop.blame(err)
 		}
-		if location := resp.Header.Get("Location"); !isRedirect(resp.StatusCode) || location == "" {
+		if location := resp.Header.Get("Location"); !isRedirect(resp.StatusCode) || location == "" || req.NoRedirects {
 			return g.take(ctx, resp, hop, req.MaxBytes)
 		}
 		_ = resp.Body.Close()

@@ -15,6 +15,9 @@ import (
 // RulesFile is the name of the file of a data directory that holds its Rules.
 const RulesFile = "egress.json"
 
+// ForWebhooks is the purpose of what is sent to webhooks.
+const ForWebhooks = "webhook"
+
 // maxRulesBytes bounds that file.
 const maxRulesBytes = 1 << 20
 
@@ -24,6 +27,8 @@ type Rules struct {
 	Allowed []string `json:"allowed,omitempty"` // as of perdure.NetworkList; empty: all
 	Blocked []string `json:"blocked,omitempty"` // likewise; looked at first
 	Private []string `json:"private,omitempty"` // hosts, or host:port, that may be private; for tools, and for nothing else (EG3)
+	// Webhooks are hosts, or host:port, that may be private and get webhooks; for those, and for nothing else.
+	Webhooks []string `json:"webhooks,omitempty"`
 }
 
 // List is the rules as a network list.
@@ -40,10 +45,15 @@ func (r Rules) Check() error {
 func (r Rules) read() ([]listing, error) {
 	var all []listing
 	var faults []error
-	for _, host := range r.Private {
-		read, err := readListing(Listing{Host: host})
-		faults = append(faults, err)
-		all = append(all, read)
+	for _, kind := range []struct {
+		purpose string
+		hosts   []string
+	}{{"", r.Private}, {ForWebhooks, r.Webhooks}} {
+		for _, host := range kind.hosts {
+			read, err := readListing(Listing{Purpose: kind.purpose, Host: host})
+			faults = append(faults, err)
+			all = append(all, read)
+		}
 	}
 	return all, errors.Join(faults...)
 }

@@ -39,6 +39,9 @@ func Config(s enginetest.Setup, st store.Store, m model.Model, tools *tool.Regis
 		}}}
 	}
 	cfg.Money.Prices = s.Prices
+	if s.Webhooks != "" {
+		withWebhooks(&cfg, s.Webhooks)
+	}
 	h := host(s)
 	cfg.Route, cfg.Permit = h.route, h.permit
 	if s.Hook != "" {

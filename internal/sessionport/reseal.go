@@ -10,7 +10,7 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// ResealDirectory seals the keys of providers and the tokens of connections that are not under the keyring's current key anew,
+// ResealDirectory seals the keys of providers, the tokens of connections and the secrets of webhooks that are not under the keyring's current key anew,
 // and says how many. What somebody else wrote meanwhile is looked at again. It may be stopped and begun again. What does not
 // open is left as it is, and the error names it when all else is done; errors.Is tells secret.UnknownKey, secret.Tampered and
 // secret.Corrupt. Conflict: others write so often that it could not come to an end.
@@ -56,7 +56,7 @@ func ResealDirectory(ctx context.Context, cfg Config) (n int, err error) {
 	return n, fmt.Errorf("seal anew: %w: the keys and tokens were changed all the time: do it again", perdure.Conflict)
 }
 
-// sealedRow is a row of the directory with something sealed in it.
+// sealedRow is a row of the directory, or a webhook, with something sealed in it.
 type sealedRow struct {
 	what   string // it is, for people
 	at     secret.Place
@@ -81,6 +81,13 @@ func (c Config) sealedRows(ctx context.Context) (rows []sealedRow, err error) {
 				_, err := tx.PutProvider(p)
 				return err
 			}})
+		}
+		hooks, err := r.Webhooks()
+		if err != nil {
+			return err
+		}
+		for _, w := range hooks {
+			rows = append(rows, c.webhookRows(w, r.Now())...)
 		}
 		connections, err := r.Connections("")
 		for _, one := range connections {

@@ -11,6 +11,7 @@ import (
 	"github.com/perdure/perdure/agent"
 	"github.com/perdure/perdure/budget"
 	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/webhook"
 )
 
 var (
@@ -150,6 +151,19 @@ func (x *tx) AddFire(f perdure.Fire) (err error) {
 		return failed
 	}
 	return err
+}
+
+// AddHookDelivery is AddHookDelivery of store.Tx, as the plan lets it be.
+func (x *tx) AddHookDelivery(d webhook.Delivery) (r0 bool, err error) {
+	fault, err := x.life.before("AddHookDelivery")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.AddHookDelivery(d)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
 }
 
 // AddPayment is AddPayment of store.Tx, as the plan lets it be.
@@ -419,6 +433,19 @@ func (x *tx) ChangeFire(f perdure.Fire) (err error) {
 		return err
 	}
 	err = x.inner.ChangeFire(f)
+	if failed := x.life.after(fault); failed != nil {
+		return failed
+	}
+	return err
+}
+
+// ChangeHookDelivery is ChangeHookDelivery of store.Tx, as the plan lets it be.
+func (x *tx) ChangeHookDelivery(d webhook.Delivery) (err error) {
+	fault, err := x.life.before("ChangeHookDelivery")
+	if err != nil {
+		return err
+	}
+	err = x.inner.ChangeHookDelivery(d)
 	if failed := x.life.after(fault); failed != nil {
 		return failed
 	}
@@ -828,6 +855,45 @@ func (x *tx) HasBlob(sha256 string) (r0 bool, err error) {
 	return a0, err
 }
 
+// HookDeliveries is HookDeliveries of store.Tx, as the plan lets it be.
+func (x *tx) HookDeliveries(filter store.HookDeliveryFilter) (r0 []webhook.Delivery, err error) {
+	fault, err := x.life.before("HookDeliveries")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.HookDeliveries(filter)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// HookDelivery is HookDelivery of store.Tx, as the plan lets it be.
+func (x *tx) HookDelivery(id perdure.WebhookDeliveryID) (r0 webhook.Delivery, err error) {
+	fault, err := x.life.before("HookDelivery")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.HookDelivery(id)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// HookSpans is HookSpans of store.Tx, as the plan lets it be.
+func (x *tx) HookSpans(limit int) (r0 []store.HookSpan, err error) {
+	fault, err := x.life.before("HookSpans")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.HookSpans(limit)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
 // Image is Image of store.Tx, as the plan lets it be.
 func (x *tx) Image(session perdure.SessionID, id perdure.ImageID) (r0 store.Image, err error) {
 	fault, err := x.life.before("Image")
@@ -917,6 +983,19 @@ func (x *tx) Models() (r0 []store.Model, err error) {
 		return r0, failed
 	}
 	return a0, err
+}
+
+// MoveHooks is MoveHooks of store.Tx, as the plan lets it be.
+func (x *tx) MoveHooks(span store.HookSpan) (err error) {
+	fault, err := x.life.before("MoveHooks")
+	if err != nil {
+		return err
+	}
+	err = x.inner.MoveHooks(span)
+	if failed := x.life.after(fault); failed != nil {
+		return failed
+	}
+	return err
 }
 
 // NextSecret is NextSecret of store.Tx, as the plan lets it be.
@@ -1023,6 +1102,19 @@ func (x *tx) Providers() (r0 []store.Provider, err error) {
 		return r0, err
 	}
 	a0, err := x.inner.Providers()
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// PruneHookDeliveries is PruneHookDeliveries of store.Tx, as the plan lets it be.
+func (x *tx) PruneHookDeliveries(before time.Time, limit int) (r0 int, err error) {
+	fault, err := x.life.before("PruneHookDeliveries")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.PruneHookDeliveries(before, limit)
 	if failed := x.life.after(fault); failed != nil {
 		return r0, failed
 	}
@@ -1315,6 +1407,19 @@ func (x *tx) PutValue(v store.Value) (r0 store.Value, err error) {
 	return a0, err
 }
 
+// PutWebhook is PutWebhook of store.Tx, as the plan lets it be.
+func (x *tx) PutWebhook(w store.Webhook) (r0 store.Webhook, err error) {
+	fault, err := x.life.before("PutWebhook")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.PutWebhook(w)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
 // PutWorker is PutWorker of store.Tx, as the plan lets it be.
 func (x *tx) PutWorker(w store.Worker) (err error) {
 	fault, err := x.life.before("PutWorker")
@@ -1517,6 +1622,19 @@ func (x *tx) RemoveValue(session perdure.SessionID, key string) (r0 bool, err er
 		return r0, err
 	}
 	a0, err := x.inner.RemoveValue(session, key)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// RemoveWebhook is RemoveWebhook of store.Tx, as the plan lets it be.
+func (x *tx) RemoveWebhook(id perdure.WebhookID) (r0 bool, err error) {
+	fault, err := x.life.before("RemoveWebhook")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.RemoveWebhook(id)
 	if failed := x.life.after(fault); failed != nil {
 		return r0, failed
 	}
@@ -1959,6 +2077,32 @@ func (x *tx) Values(session perdure.SessionID) (r0 []store.Value, err error) {
 		return r0, err
 	}
 	a0, err := x.inner.Values(session)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// Webhook is Webhook of store.Tx, as the plan lets it be.
+func (x *tx) Webhook(id perdure.WebhookID) (r0 store.Webhook, err error) {
+	fault, err := x.life.before("Webhook")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Webhook(id)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// Webhooks is Webhooks of store.Tx, as the plan lets it be.
+func (x *tx) Webhooks() (r0 []store.Webhook, err error) {
+	fault, err := x.life.before("Webhooks")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Webhooks()
 	if failed := x.life.after(fault); failed != nil {
 		return r0, failed
 	}
@@ -2433,6 +2577,45 @@ func (x *reader) HasBlob(sha256 string) (r0 bool, err error) {
 	return a0, err
 }
 
+// HookDeliveries is HookDeliveries of store.Reader, as the plan lets it be.
+func (x *reader) HookDeliveries(filter store.HookDeliveryFilter) (r0 []webhook.Delivery, err error) {
+	fault, err := x.life.before("HookDeliveries")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.HookDeliveries(filter)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// HookDelivery is HookDelivery of store.Reader, as the plan lets it be.
+func (x *reader) HookDelivery(id perdure.WebhookDeliveryID) (r0 webhook.Delivery, err error) {
+	fault, err := x.life.before("HookDelivery")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.HookDelivery(id)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// HookSpans is HookSpans of store.Reader, as the plan lets it be.
+func (x *reader) HookSpans(limit int) (r0 []store.HookSpan, err error) {
+	fault, err := x.life.before("HookSpans")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.HookSpans(limit)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
 // Image is Image of store.Reader, as the plan lets it be.
 func (x *reader) Image(session perdure.SessionID, id perdure.ImageID) (r0 store.Image, err error) {
 	fault, err := x.life.before("Image")
@@ -2875,6 +3058,32 @@ func (x *reader) Values(session perdure.SessionID) (r0 []store.Value, err error)
 		return r0, err
 	}
 	a0, err := x.inner.Values(session)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// Webhook is Webhook of store.Reader, as the plan lets it be.
+func (x *reader) Webhook(id perdure.WebhookID) (r0 store.Webhook, err error) {
+	fault, err := x.life.before("Webhook")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Webhook(id)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// Webhooks is Webhooks of store.Reader, as the plan lets it be.
+func (x *reader) Webhooks() (r0 []store.Webhook, err error) {
+	fault, err := x.life.before("Webhooks")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.Webhooks()
 	if failed := x.life.after(fault); failed != nil {
 		return r0, failed
 	}

@@ -110,6 +110,9 @@ func (t *tx) restoreSession(d store.SessionDump) error {
 		s.journal = append(s.journal, bytes.Clone(body))
 	}
 	t.sessions = t.sessions.put(string(d.Session.ID), s)
+	if s.LastSeq > 0 {
+		t.hookCursors = t.hookCursors.put(string(d.Session.ID), s.LastSeq)
+	}
 	return nil
 }
 

@@ -1,7 +1,7 @@
 // Package memory is the store in maps: the reference that the laws of storetest were written against, and
 // everybody's fake. Nothing of it outlives the process.
 //
-// It may import the root, agent and store. The one thing to know: what is committed is one value that is never
+// It may import the root, agent, webhook and store. The one thing to know: what is committed is one value that is never
 // changed. A transaction makes its own from it, and a commit puts that in its place; so a View is a copy of
 // a pointer, and a transaction that fails needs no undoing. A value keeps the stored form that the SQL
 // stores give it: moments in microseconds, records as their JSON has them.
@@ -71,6 +71,7 @@ type state struct {
 	tokenHashes  tree[perdure.TokenID] // by hash
 	directory
 	budgets
+	hooks
 	position int64 // of the row that was added last
 }
 

@@ -50,6 +50,7 @@ func (t *tx) RemoveSession(id perdure.SessionID) error {
 	t.values = without(t.values, func(v store.Value) bool { return v.Session == id })
 	t.secrets = without(t.secrets, func(s store.Secret) bool { return s.Session == id })
 	t.removeBudgets(id)
+	t.removeHooks(id)
 	t.snapshots = t.snapshots.remove(string(id))
 	t.sessions = t.sessions.remove(string(id))
 	return nil

@@ -111,7 +111,7 @@ func (tx *Tx) restoreSession(d store.SessionDump) error {
 			return err
 		}
 	}
-	return nil
+	return tx.skipHooks(s.ID, s.LastSeq)
 }
 
 // restoreEvents adds up to maxEventRows events of one session, as they were stored.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/webhook"
 )
 
 // everything is all that a store remembers of the things that touch writes.
@@ -37,6 +38,9 @@ type everything struct {
 	Payment    store.Payment
 	Spent      int64
 	Outbound   int
+	Webhooks   []store.Webhook
+	Hooked     []webhook.Delivery
+	Unhooked   []store.HookSpan
 	Tokens     []store.AccessToken
 	Schedules  []perdure.Schedule
 	Due        []perdure.Schedule
@@ -68,6 +72,8 @@ type things struct {
 	events, moreOfTheOld  []perdure.Event
 	kept, freshKept       shelf // of the directory
 	paying, freshPayment  store.Payment
+	hooked, freshHook     store.Webhook
+	told, freshTold       webhook.Delivery
 	picture, freshPicture store.Image
 	token, freshToken     store.AccessToken
 	request, freshRequest store.Request
@@ -116,6 +122,9 @@ func (s *subject) prepare() things {
 	w.kept, w.freshKept = s.shelve(s.newShelf()), s.newShelf()
 	w.token, w.freshToken = s.admit(s.newToken("org")), s.newToken("org")
 	w.paying, w.freshPayment = s.pay(s.newPayment(w.session), hour), s.newPayment(w.session)
+	w.hooked, w.freshHook = s.hook(s.newWebhook()), s.newWebhook()
+	w.told, w.freshTold = s.newHookDelivery(w.hooked.ID, w.session, moment(1)), s.newHookDelivery(w.hooked.ID, w.session, moment(2))
+	s.queue(w.told)
 	return w
 }
 
@@ -210,6 +219,7 @@ func (w things) touch(tx store.Tx) error {
 		func() error { _, err := tx.PruneRequests(w.request.At, 9); return err },
 		func() error { return w.touchDirectory(tx) },
 		func() error { return w.touchMoney(tx) },
+		func() error { return w.touchWebhooks(tx) },
 		func() error { return tx.DropPartial(w.session, w.jotted) },
 		func() error { return w.touchValues(tx) },
 		func() error { return w.touchResources(tx) },
@@ -245,6 +255,20 @@ func (w things) touchMoney(tx store.Tx) error {
 	revoked := w.token
 	revoked.RevokedAt = moment(9)
 	return errors.Join(added, settled, counted, tx.PutAccessToken(revoked), tx.PutAccessToken(w.freshToken))
+}
+
+// touchWebhooks writes with the methods of webhooks.
+func (w things) touchWebhooks(tx store.Tx) error {
+	changed, told := w.hooked, w.told
+	changed.Failures, told.Attempts, told.EndedAt = 99, 99, moment(1)
+	_, put := tx.PutWebhook(changed)
+	_, fresh := tx.PutWebhook(w.freshHook)
+	_, gone := tx.RemoveWebhook(w.freshHook.ID)
+	_, added := tx.AddHookDelivery(w.freshTold)
+	again := tx.ChangeHookDelivery(told)
+	moved := tx.MoveHooks(store.HookSpan{})
+	_, pruned := tx.PruneHookDeliveries(moment(9), 1)
+	return errors.Join(put, fresh, gone, added, again, moved, pruned)
 }
 
 // touchDirectory writes with the methods of the directory.
@@ -342,7 +366,7 @@ func (w things) look(r store.Reader) (found everything, err error) {
 	return found, nil
 }
 
-// lookBeside reads registry, leases, payments, tokens and rates.
+// lookBeside reads registry, leases, payments, tokens, rates and webhooks.
 func (w things) lookBeside(r store.Reader, found *everything) (err error) {
 	if found.Resources, err = r.Resources(store.ResourceFilter{}); err != nil {
 		return err
@@ -362,7 +386,16 @@ func (w things) lookBeside(r store.Reader, found *everything) (err error) {
 	if found.Tokens, err = r.AccessTokens("org"); err != nil {
 		return err
 	}
-	found.Outbound, err = r.OutboundCalls(w.paying.Org)
+	if found.Outbound, err = r.OutboundCalls(w.paying.Org); err != nil {
+		return err
+	}
+	if found.Webhooks, err = r.Webhooks(); err != nil {
+		return err
+	}
+	if found.Hooked, err = r.HookDeliveries(store.HookDeliveryFilter{Webhook: w.hooked.ID}); err != nil {
+		return err
+	}
+	found.Unhooked, err = r.HookSpans(0)
 	return err
 }
 

@@ -111,6 +111,7 @@ func nouns() []noun {
 		{"directory", directoryLaws()},
 		{"payment", paymentLaws()},
 		{"rate", rateLaws()},
+		{"webhook", webhookLaws()},
 		{"token", tokenLaws()},
 		{"dump", dumpLaws()},
 		{"remove", removeLaws()},

@@ -1,0 +1,77 @@
+package remote
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/google/uuid"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/webhook"
+)
+
+func webhookPath(id perdure.WebhookID) string { return "/v1/webhooks/" + segment(id) }
+
+// CreateWebhook makes a webhook. One without an id is given one here, so that a second try finds the webhook of the first. Its
+// owner is for the server to say.
+func (e *Engine) CreateWebhook(ctx context.Context, w webhook.Webhook) (made webhook.Made, err error) {
+	if w.ID == "" {
+		w.ID = perdure.FormatID[perdure.WebhookID](uuid.Must(uuid.NewV7()))
+	}
+	body := struct {
+		ID      perdure.WebhookID `json:"id"`
+		URL     string            `json:"url"`
+		Types   []string          `json:"types,omitempty"`
+		Body    webhook.Body      `json:"body,omitempty"`
+		Session perdure.SessionID `json:"session_id,omitempty"`
+	}{w.ID, w.URL, w.Types, w.Body, w.Session}
+	_, err = e.call(ctx, request{what: "create webhook " + string(w.ID), path: "/v1/webhooks", body: body, actor: w.Owner}, &made)
+	return made, err
+}
+
+// Webhook returns a webhook.
+func (e *Engine) Webhook(ctx context.Context, id perdure.WebhookID) (w webhook.Webhook, err error) {
+	_, err = e.call(ctx, request{what: "webhook " + string(id), path: webhookPath(id)}, &w)
+	return w, err
+}
+
+// Webhooks lists webhooks in the order of their making.
+func (e *Engine) Webhooks(ctx context.Context) ([]webhook.Webhook, error) {
+	return list[webhook.Webhook](ctx, e, request{what: "webhooks", path: "/v1/webhooks"}, 0)
+}
+
+// ChangeWebhook changes a webhook.
+func (e *Engine) ChangeWebhook(ctx context.Context, id perdure.WebhookID, change webhook.Change) (w webhook.Webhook, err error) {
+	_, err = e.call(ctx, request{what: "change webhook " + string(id), path: webhookPath(id), body: change, method: http.MethodPatch}, &w)
+	return w, err
+}
+
+// RotateWebhook gives a webhook another secret.
+func (e *Engine) RotateWebhook(ctx context.Context, id perdure.WebhookID) (made webhook.Made, err error) {
+	_, err = e.call(ctx, request{what: "rotate the secret of webhook " + string(id), path: webhookPath(id) + "/rotate", body: struct{}{}}, &made)
+	return made, err
+}
+
+// DeleteWebhook removes a webhook with its deliveries. Sent again because the answer was lost, it has the same answer.
+func (e *Engine) DeleteWebhook(ctx context.Context, id perdure.WebhookID) error {
+	_, err := e.call(ctx, request{what: "delete webhook " + string(id), path: webhookPath(id), remove: true}, nil)
+	return err
+}
+
+// WebhookDeliveries lists deliveries of a webhook, the newest first.
+func (e *Engine) WebhookDeliveries(ctx context.Context, id perdure.WebhookID, limit int) ([]webhook.Delivery, error) {
+	return list[webhook.Delivery](ctx, e, request{what: "deliveries of " + string(id), path: webhookPath(id) + "/deliveries"}, limit)
+}
+
+// RedeliverWebhook queues a delivery anew.
+func (e *Engine) RedeliverWebhook(ctx context.Context, id perdure.WebhookID, delivery perdure.WebhookDeliveryID) (d webhook.Delivery, err error) {
+	path := webhookPath(id) + "/deliveries/" + segment(delivery) + "/redeliver"
+	_, err = e.call(ctx, request{what: "redeliver " + string(delivery), path: path, body: struct{}{}}, &d)
+	return d, err
+}
+
+// TestWebhook queues a ping.
+func (e *Engine) TestWebhook(ctx context.Context, id perdure.WebhookID) (d webhook.Delivery, err error) {
+	_, err = e.call(ctx, request{what: "test webhook " + string(id), path: webhookPath(id) + "/test", body: struct{}{}}, &d)
+	return d, err
+}

@@ -1,0 +1,30 @@
+package enginerig
+
+import (
+	"errors"
+	"path/filepath"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine/local"
+	"github.com/perdure/perdure/internal/egress"
+	"github.com/perdure/perdure/internal/secret"
+)
+
+// withWebhooks lets an engine send events, under a keyring in a folder, also to this machine.
+func withWebhooks(cfg *local.Config, dir string) {
+	file := filepath.Join(dir, "keyring")
+	keys, err := secret.Load(file)
+	if errors.Is(err, perdure.NotFound) {
+		keys, err = secret.Create(file)
+	}
+	if err != nil {
+		panic(err)
+	}
+	guard, err := egress.New(egress.Config{Listed: []egress.Listing{{Purpose: egress.ForWebhooks, Host: "127.0.0.1"}}})
+	if err != nil {
+		panic(err)
+	}
+	cfg.Secrets.Keys = keys
+	cfg.Webhooks = local.Webhooks{Egress: guard, Poll: 5 * time.Millisecond, Expire: 500 * time.Millisecond}
+}

@@ -1,0 +1,231 @@
+package sqlstore
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/webhook"
+)
+
+// The statements of webhooks. Whoever asks for one in a transaction has the lock of all of them.
+const (
+	selectWebhook = `SELECT record FROM webhook WHERE id = $1`
+	listWebhooks  = `SELECT record FROM webhook ORDER BY id`
+	insertWebhook = `INSERT INTO webhook (id, version, record) VALUES ($1, $2, $3) ON CONFLICT (id) DO NOTHING`
+	updateWebhook = `UPDATE webhook SET version = $2, record = $3 WHERE id = $1 AND version = $4`
+	removeWebhook = `DELETE FROM webhook WHERE id = $1`
+
+	listHookSpans = `SELECT s.id, COALESCE(c.seq, 0), s.last_seq FROM session s LEFT JOIN webhook_cursor c ON c.session_id = s.id
+		WHERE s.last_seq > COALESCE(c.seq, 0) ORDER BY s.id LIMIT $1`
+	moveAllHooks = `INSERT INTO webhook_cursor (session_id, seq) SELECT id, last_seq FROM session WHERE last_seq > 0
+		ON CONFLICT (session_id) DO UPDATE SET seq = excluded.seq`
+	beginHooks = `INSERT INTO webhook_cursor (session_id, seq) SELECT id, CAST($2 AS BIGINT) FROM session WHERE id = $1
+		ON CONFLICT (session_id) DO NOTHING`
+	moveHooks   = `UPDATE webhook_cursor SET seq = $2 WHERE session_id = $1 AND seq = $3`
+	removeHooks = `DELETE FROM webhook_cursor WHERE session_id = $1`
+
+	selectHookDelivery   = `SELECT record FROM webhook_delivery WHERE id = $1`
+	listHookDeliveries   = `SELECT record FROM webhook_delivery WHERE webhook_id = $1 ORDER BY id DESC LIMIT $2`
+	listOlderDeliveries  = `SELECT record FROM webhook_delivery WHERE webhook_id = $1 AND id < $3 ORDER BY id DESC LIMIT $2`
+	listDueDeliveries    = `SELECT record FROM webhook_delivery WHERE webhook_id = $1 AND ended_us = 0 AND due_us <= $3 ORDER BY due_us, id LIMIT $2`
+	insertHookDelivery   = `INSERT INTO webhook_delivery (id, webhook_id, session_id, due_us, ended_us, record) VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (id) DO NOTHING`
+	updateHookDelivery   = `UPDATE webhook_delivery SET due_us = $2, ended_us = $3, record = $4 WHERE id = $1`
+	pruneHookDeliveries  = `DELETE FROM webhook_delivery WHERE id IN (SELECT id FROM webhook_delivery WHERE ended_us <> 0 AND ended_us < $1 ORDER BY ended_us LIMIT $2)`
+	removeOfWebhook      = `DELETE FROM webhook_delivery WHERE webhook_id = $1`
+	removeHookDeliveries = `DELETE FROM webhook_delivery WHERE session_id = $1`
+)
+
+// lockHooks keeps everybody else from webhooks until the end of the transaction.
+func (tx *Tx) lockHooks() error { return tx.lock("webhooks", false) }
+
+// Webhook returns a webhook.
+func (tx *Tx) Webhook(id perdure.WebhookID) (w store.Webhook, err error) {
+	if err = tx.lockHooks(); err == nil {
+		w, err = one(tx, scanRecord[store.Webhook], selectWebhook, id)
+	}
+	if err != nil {
+		return store.Webhook{}, fmt.Errorf("webhook %s: %w", id, err)
+	}
+	return w, nil
+}
+
+// Webhooks lists webhooks in the order of their ids.
+func (tx *Tx) Webhooks() (found []store.Webhook, err error) {
+	if err = tx.lockHooks(); err == nil {
+		found, err = list(tx, scanRecord[store.Webhook], listWebhooks)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list webhooks: %w", err)
+	}
+	return found, nil
+}
+
+// PutWebhook adds or replaces a webhook.
+func (tx *Tx) PutWebhook(w store.Webhook) (store.Webhook, error) {
+	err := w.Check()
+	if err == nil {
+		err = tx.lockHooks()
+	}
+	was := w.Version
+	w.Version, w.UpdatedAt = was+1, tx.Now()
+	for _, at := range []*time.Time{&w.CreatedAt, &w.FailingSince, &w.FormerUntil} {
+		*at = micro(*at)
+	}
+	var record []byte
+	if err == nil {
+		record, err = encode(w)
+	}
+	var n int64
+	switch {
+	case err != nil:
+	case was == 0:
+		n, err = tx.exec(insertWebhook, w.ID, w.Version, record)
+	default:
+		n, err = tx.exec(updateWebhook, w.ID, w.Version, record, was)
+	}
+	if err == nil && n == 0 {
+		err = fmt.Errorf("%w: it is not as it was read, at version %d", perdure.Conflict, was)
+	}
+	if err != nil {
+		return store.Webhook{}, fmt.Errorf("put webhook %s: %w", w.ID, err)
+	}
+	return w, nil
+}
+
+// RemoveWebhook removes a webhook with its deliveries.
+func (tx *Tx) RemoveWebhook(id perdure.WebhookID) (bool, error) {
+	err := tx.lockHooks()
+	var n int64
+	if err == nil {
+		n, err = tx.exec(removeWebhook, id)
+	}
+	if err == nil {
+		_, err = tx.exec(removeOfWebhook, id)
+	}
+	if err != nil {
+		return false, fmt.Errorf("remove webhook %s: %w", id, err)
+	}
+	return n > 0, nil
+}
+
+// HookSpans lists the sessions whose journals have events that were not looked at.
+func (tx *Tx) HookSpans(limit int) ([]store.HookSpan, error) {
+	found, err := list(tx, func(r row) (s store.HookSpan, err error) {
+		err = r.Scan(&s.Session, &s.From, &s.To)
+		return s, err
+	}, listHookSpans, orAll(limit))
+	if err != nil {
+		return nil, fmt.Errorf("list what webhooks were not told: %w", err)
+	}
+	return found, nil
+}
+
+// MoveHooks notes that a span was looked at.
+func (tx *Tx) MoveHooks(span store.HookSpan) error {
+	err := tx.lockHooks()
+	n := int64(1)
+	switch {
+	case err != nil:
+	case span.Session == "":
+		_, err = tx.exec(moveAllHooks)
+	case span.From == 0:
+		n, err = tx.exec(beginHooks, span.Session, span.To)
+	default:
+		n, err = tx.exec(moveHooks, span.Session, span.To, span.From)
+	}
+	if err == nil && n == 0 {
+		err = perdure.Conflict
+	}
+	if err != nil {
+		return fmt.Errorf("move the webhooks of %s from %d: %w", span.Session, span.From, err)
+	}
+	return nil
+}
+
+// HookDelivery returns a delivery.
+func (tx *Tx) HookDelivery(id perdure.WebhookDeliveryID) (webhook.Delivery, error) {
+	d, err := one(tx, scanRecord[webhook.Delivery], tx.locked(selectHookDelivery), id)
+	if err != nil {
+		return webhook.Delivery{}, fmt.Errorf("delivery %s: %w", id, err)
+	}
+	return d, nil
+}
+
+// HookDeliveries lists deliveries of a webhook.
+func (tx *Tx) HookDeliveries(filter store.HookDeliveryFilter) ([]webhook.Delivery, error) {
+	query, args := listHookDeliveries, []any{filter.Webhook, orAll(filter.Limit)}
+	switch {
+	case !filter.DueBy.IsZero():
+		query, args = tx.locked(listDueDeliveries), append(args, micros(filter.DueBy))
+	case filter.Before != "":
+		query, args = listOlderDeliveries, append(args, filter.Before)
+	}
+	found, err := list(tx, scanRecord[webhook.Delivery], query, args...)
+	if err != nil {
+		return nil, fmt.Errorf("list the deliveries of %s: %w", filter.Webhook, err)
+	}
+	return found, nil
+}
+
+// AddHookDelivery queues a delivery.
+func (tx *Tx) AddHookDelivery(d webhook.Delivery) (bool, error) {
+	d = deliveryInMicros(d)
+	record, err := encode(d)
+	var n int64
+	if err == nil {
+		n, err = tx.exec(insertHookDelivery, d.ID, d.Webhook, d.Session, micros(d.DueAt), micros(d.EndedAt), record)
+	}
+	if err != nil {
+		return false, fmt.Errorf("queue delivery %s: %w", d.ID, err)
+	}
+	return n > 0, nil
+}
+
+// ChangeHookDelivery replaces a delivery.
+func (tx *Tx) ChangeHookDelivery(d webhook.Delivery) error {
+	d = deliveryInMicros(d)
+	record, err := encode(d)
+	var n int64
+	if err == nil {
+		n, err = tx.exec(updateHookDelivery, d.ID, micros(d.DueAt), micros(d.EndedAt), record)
+	}
+	if err == nil && n == 0 {
+		err = perdure.NotFound
+	}
+	if err != nil {
+		return fmt.Errorf("delivery %s: %w", d.ID, err)
+	}
+	return nil
+}
+
+// PruneHookDeliveries removes deliveries that ended before a moment.
+func (tx *Tx) PruneHookDeliveries(before time.Time, limit int) (int, error) {
+	n, err := tx.exec(pruneHookDeliveries, micros(before), orAll(limit))
+	if err != nil {
+		return 0, fmt.Errorf("prune deliveries: %w", err)
+	}
+	return int(n), nil
+}
+
+// deliveryInMicros cuts the moments of a delivery as a store keeps them.
+func deliveryInMicros(d webhook.Delivery) webhook.Delivery {
+	for _, at := range []*time.Time{&d.DueAt, &d.CreatedAt, &d.EndedAt} {
+		*at = micro(*at)
+	}
+	d.Tries = append([]webhook.Try(nil), d.Tries...)
+	for i := range d.Tries {
+		d.Tries[i].At = micro(d.Tries[i].At)
+	}
+	return d
+}
+
+// skipHooks lets the webhooks begin after what a session was restored with.
+func (tx *Tx) skipHooks(session perdure.SessionID, last int64) error {
+	if last == 0 {
+		return nil
+	}
+	_, err := tx.exec(beginHooks, session, last)
+	return err
+}
