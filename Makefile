@@ -44,7 +44,7 @@ bench: ## measures Perdure beside plain SQLite, and beside plain Postgres where 
 conformance: ## the MCP suites against our server, the inspector's CLI, and two servers of others behind the proxy; installs what it needs of Node
 	@bash scripts/conformance.sh
 
-load: ## 200 clients on one server, of which 20 never read: what the others notice, who is cut, what the server takes
+load: ## 1,000 clients on one server of which 200 do not keep up, ten times what it can do, gigabytes of output, hostile sockets: what the others notice
 	CGO_ENABLED=0 go run ./bench/load
 
 generate: ## writes again whatever is generated; a clean tree afterwards proves that nothing was stale

@@ -38,6 +38,8 @@ inspect() { "$node" "$home/node_modules/@modelcontextprotocol/inspector/cli/buil
 inspect "$url" --transport http --method tools/list | grep -q '"slow_compute"' || { echo "it does not list our tools"; failed=1; }
 inspect "$url" --transport http --method tools/call --tool-name greet --tool-arg name=World | grep -q 'Hello, World!' || { echo "it does not call our tools"; failed=1; }
 inspect "$work/perdure" mcp serve --data "$work/data" --tool echo --method tools/call --tool-name echo --tool-arg message=hi | grep -q echoed || { echo "it does not call our tools on stdio"; failed=1; }
+echo "conformance: mcp-go as a client"
+PERDURE_MCP_URL="$url" go test -C $home/mcpgo -count=1 . || failed=1
 echo "conformance: the proxy before two MCP servers of others"
 PERDURE_NODE="$PWD/$node" PERDURE_MCP_SERVERS="$PWD/$home/node_modules/@modelcontextprotocol" go test -tags conformance ./cmd/perdure -run 'TestMCPProxyOthers' -count=1 || failed=1
 exit $failed

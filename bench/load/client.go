@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -26,15 +27,42 @@ const (
 // reader follows a session and reads what it is sent.
 type reader struct {
 	session perdure.SessionID
-	seen    atomic.Int64    // the last seq; it begins after the one that it was made with
-	ended   atomic.Bool     // nothing more comes
-	lags    []time.Duration // only touched in follow
+	seen    atomic.Int64  // the last seq; it begins after the one that it was made with
+	ended   atomic.Bool   // nothing more comes
+	stay    time.Duration // after which it hangs up and comes again; 0: never
+	again   int           // how often it came again; only touched in follow, as is the next one
+	lags    []time.Duration
 }
 
-// follow reads until ctx ends, which is no error, or until a frame is not the one that had to come.
+// misplaced is an event that is not the one that had to come.
+type misplaced struct{ seq, last int64 }
+
+func (m *misplaced) Error() string { return fmt.Sprintf("event %d came after %d", m.seq, m.last) }
+
+// follow reads until ctx ends, which is no error, or until a frame is not the one that had to come. It hangs up now and then.
 func (r *reader) follow(ctx context.Context, s *server, web *http.Client, connected func()) error {
+	for {
+		visit, leave := ctx, context.CancelFunc(func() {})
+		if r.stay > 0 {
+			visit, leave = context.WithTimeout(ctx, r.stay/2+rand.N(r.stay))
+		}
+		err := r.visit(visit, s, web, connected)
+		left := visit.Err() != nil && ctx.Err() == nil
+		leave()
+		if !left {
+			return err
+		}
+		r.again++
+	}
+}
+
+// visit reads one stream until ctx ends.
+func (r *reader) visit(ctx context.Context, s *server, web *http.Client, connected func()) error {
 	answer, err := s.events(ctx, web, r.session, r.seen.Load())
 	if err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
 		return err
 	}
 	defer answer.Body.Close()
@@ -92,7 +120,7 @@ func (r *reader) take(id, head string, now time.Time) error {
 		return fmt.Errorf("read the id of a frame: %w", err)
 	}
 	if last := r.seen.Load(); seq != last+1 {
-		return fmt.Errorf("event %d came after %d", seq, last)
+		return &misplaced{seq, last}
 	}
 	_, rest, _ := strings.Cut(head, `"at":"`)
 	text, _, _ := strings.Cut(rest, `"`)
@@ -105,19 +133,19 @@ func (r *reader) take(id, head string, now time.Time) error {
 	return nil
 }
 
-// stall asks for a session from its beginning and never reads. It returns how long after the request it was cut;
-// 0: it was not, until ctx ended.
+// stall asks for a session from its beginning and never reads, or a byte now and then when sip is not 0. It returns how long
+// after the request it was cut; 0: it was not, until ctx ended.
 //
 // One that does not read hears of no end. So now and then it writes a byte of what could be its next request, which
 // the server does not read before it is done with this one: when the server has closed the connection, writing fails.
-func stall(ctx context.Context, s *server, web *http.Client, id perdure.SessionID, connected func()) (time.Duration, error) {
+func stall(ctx context.Context, s *server, web *http.Client, c stalling) (time.Duration, error) {
 	var conn *net.TCPConn
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) {
 		if made, ok := got.Conn.(*net.TCPConn); ok && made.SetReadBuffer(tinyBuffer) == nil {
 			conn = made
 		}
 	}})
-	answer, err := s.events(ctx, web, id, 0)
+	answer, err := s.events(ctx, web, c.session, 0)
 	if err != nil {
 		return 0, err
 	}
@@ -125,8 +153,8 @@ func stall(ctx context.Context, s *server, web *http.Client, id perdure.SessionI
 	if conn == nil {
 		return 0, errors.New("its connection cannot be made small")
 	}
-	connected()
-	asked, tick := time.Now(), time.NewTicker(probeEvery)
+	c.connected()
+	asked, tick, sipped := time.Now(), time.NewTicker(probeEvery), time.Now()
 	defer tick.Stop()
 	for {
 		select {
@@ -134,8 +162,21 @@ func stall(ctx context.Context, s *server, web *http.Client, id perdure.SessionI
 			if _, err := conn.Write([]byte("\n")); err != nil {
 				return time.Since(asked), nil
 			}
+			if c.sip > 0 && time.Since(sipped) >= c.sip {
+				sipped = time.Now()
+				if _, err := answer.Body.Read(make([]byte, 1)); err != nil {
+					return time.Since(asked), nil
+				}
+			}
 		case <-ctx.Done():
 			return 0, nil
 		}
 	}
+}
+
+// stalling is a client that does not keep up.
+type stalling struct {
+	session   perdure.SessionID
+	sip       time.Duration // between two bytes that it reads; 0: it reads none
+	connected func()
 }

@@ -24,7 +24,7 @@ func TestQuickRun(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "load.json")
 	var out, progress bytes.Buffer
 
-	if err := run(t.Context(), []string{"-clients", "20", "-seconds", "2", "-json", path}, &out, &progress); err != nil {
+	if err := run(t.Context(), []string{"-only", "clients", "-clients", "20", "-seconds", "2", "-reconnects", "20", "-reference", "0", "-json", path}, &out, &progress); err != nil {
 		t.Fatalf("%v\n%s", err, progress.String())
 	}
 
@@ -36,10 +36,10 @@ func TestQuickRun(t *testing.T) {
 	if err := json.Unmarshal(text, &f); err != nil {
 		t.Fatal(err)
 	}
-	if f.Clients != 20 || f.Stalled != 2 || f.Events == 0 || f.Received < int(f.Events) || f.LagP99 <= 0 {
+	if f.Clients != 20 || f.Stalled != 2 || f.Slow != 2 || f.Events == 0 || f.Received < int(f.Events) || f.LagP99 <= 0 || f.Reconnects == 0 || f.Lost != 0 || f.Twice != 0 {
 		t.Errorf("got %+v", f)
 	}
-	if !strings.Contains(out.String(), "clients    20, of which 2 never read\n") {
+	if !strings.Contains(out.String(), "clients    20, of which 2 never read and 2 read a byte a second\n") {
 		t.Errorf("got %s", out.String())
 	}
 }
@@ -95,7 +95,7 @@ func TestStallHearsOfItsEnd(t *testing.T) {
 	web := &http.Client{Transport: &http.Transport{}}
 	defer web.CloseIdleConnections()
 
-	after, err := stall(t.Context(), server, web, "session_1", func() {})
+	after, err := stall(t.Context(), server, web, stalling{session: "session_1", connected: func() {}})
 
 	if err != nil || after == 0 {
 		t.Errorf("cut after %s, %v", after, err)
@@ -121,13 +121,13 @@ func TestBehind(t *testing.T) {
 // TestFlags refuses what cannot be measured.
 func TestFlags(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{{"-clients", "0"}, {"-clients", "3", "-stalled", "3"}, {"-seconds", "0"}, {"more"}} {
+	for _, args := range [][]string{{"-clients", "0"}, {"-clients", "3", "-stalled", "3"}, {"-seconds", "0"}, {"more"}, {"-only", "none"}, {"-gb", "0"}} {
 		if _, err := parse(args, &bytes.Buffer{}); err == nil {
 			t.Errorf("%q was taken", args)
 		}
 	}
 	o, err := parse(nil, &bytes.Buffer{})
-	if err != nil || o.clients != 200 || o.stalled != 20 || o.length != 30*time.Second {
+	if err != nil || o.clients != 1000 || o.stalled != 100 || o.slow != 100 || o.reconnects != 10_000 || o.length != time.Minute || len(o.only) != 4 {
 		t.Errorf("got %+v, %v", o, err)
 	}
 }

@@ -1,10 +1,11 @@
-// Load puts many clients on one server, some of which never read, and says what the others notice of that.
+// Load puts more on one server than it was made for, and says what the others notice of that: many clients of which some never
+// read, more requests than can be done, output without an end, and requests that are no honest ones.
 //
-//	go run ./bench/load [-clients N] [-stalled N] [-seconds N] [-json FILE]
+//	go run ./bench/load [-only clients,overload,floods,sockets] [-clients N] [-seconds N] [-json FILE] …
 //
 // It may import anything. The one thing to know: the server is the real program in a process of its own, so that its
 // memory is its own; the clients share this process. It ends with 1 when a client that reads missed an event, or got
-// one twice or out of order. The times are only printed.
+// one twice or out of order, or when what is to be refused was not. The times are only printed.
 package main
 
 import (
@@ -16,13 +17,22 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
+
+	"github.com/perdure/perdure"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	var err error
+	if len(os.Args) == 2 && os.Args[1] == bareFlag {
+		err = serveBare(ctx, os.Stdin, os.Stdout)
+	} else {
+		err = run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	}
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "load:", err)
@@ -30,86 +40,121 @@ func main() {
 	}
 }
 
+// sections are the parts of a run, in their order.
+var sections = []string{"clients", "overload", "floods", "sockets"}
+
 // options are the flags.
 type options struct {
-	clients int
-	stalled int
-	length  time.Duration
-	json    string
+	only       []string
+	clients    int
+	stalled    int
+	slow       int
+	reconnects int
+	length     time.Duration
+	warm       time.Duration
+	reference  time.Duration
+	times      int
+	phase      time.Duration
+	flood      int64
+	sockets    int
+	json       string
 }
 
 func parse(args []string, progress io.Writer) (options, error) {
 	var o options
 	flags := flag.NewFlagSet("load", flag.ContinueOnError)
 	flags.SetOutput(progress)
-	flags.IntVar(&o.clients, "clients", 200, "how many follow")
-	flags.IntVar(&o.stalled, "stalled", -1, "how many of them never read; -1: a tenth")
-	seconds := flags.Int("seconds", 30, "how long the sessions work; a client that does not read is cut after 15")
+	only := flags.String("only", strings.Join(sections, ","), "which sections")
+	flags.IntVar(&o.clients, "clients", 1000, "clients: how many follow")
+	flags.IntVar(&o.stalled, "stalled", -1, "clients: how many of them never read; -1: a tenth")
+	flags.IntVar(&o.slow, "slow", -1, "clients: how many of them read a byte a second; -1: a tenth")
+	flags.IntVar(&o.reconnects, "reconnects", -1, "clients: how often one that reads hangs up and comes again, all together; -1: ten times as many as clients")
+	seconds := flags.Int("seconds", 60, "clients: how long the sessions work; a client that does not read is cut within 15")
+	reference := flags.Int("reference", 15, "clients: for how many seconds the bare server is measured; 0: not at all")
+	flags.IntVar(&o.times, "times", 10, "overload: how many times what can be done is asked for")
+	phase := flags.Int("phase", 10, "overload: seconds of each phase")
+	gigabytes := flags.Float64("gb", 3, "floods: of how many gigabytes the long output is; lines of a third of it")
+	flags.IntVar(&o.sockets, "sockets", 1000, "sockets: how many connections send their header byte by byte")
 	flags.StringVar(&o.json, "json", "", "write the figures to this file, too")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
-	if o.stalled < 0 {
-		o.stalled = o.clients / 10
-	}
-	o.length = time.Duration(*seconds) * time.Second
+	o.stalled, o.slow, o.reconnects = orElse(o.stalled, o.clients/10), orElse(o.slow, o.clients/10), orElse(o.reconnects, 10*o.clients)
+	o.length, o.reference, o.phase = time.Duration(*seconds)*time.Second, time.Duration(*reference)*time.Second, time.Duration(*phase)*time.Second
+	o.warm, o.flood = min(5*time.Second, o.length), int64(*gigabytes*1e9)
+	o.only = strings.Split(*only, ",")
 	switch {
 	case flags.NArg() > 0:
 		return o, fmt.Errorf("%q is no flag: everything is given by flags, see -help", flags.Arg(0))
-	case o.stalled >= o.clients || *seconds < 1:
+	case slices.ContainsFunc(o.only, func(s string) bool { return !slices.Contains(sections, s) }):
+		return o, fmt.Errorf("-only %s: the sections are %s", *only, strings.Join(sections, ", "))
+	case o.stalled+o.slow >= o.clients || *seconds < 1 || *phase < 1 || o.times < 1 || o.flood < 1 || o.sockets < 1:
 		return o, errors.New("there must be a client that reads, and a second of work")
 	}
 	return o, nil
 }
 
-// run measures, prints the figures, and judges the clients that read.
+func orElse(n, fallback int) int {
+	if n < 0 {
+		return fallback
+	}
+	return n
+}
+
+// run measures, prints the figures, and judges.
 func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	o, err := parse(args, progress)
 	if err != nil {
 		return err
 	}
-	f, faults, err := measure(ctx, o, progress)
-	if err != nil {
-		return err
+	all := map[string]any{}
+	var faults []error
+	for _, name := range sections {
+		if !slices.Contains(o.only, name) {
+			continue
+		}
+		f, wrong, err := measuring[name](ctx, o, progress)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		f.print(out)
+		all[name] = f
+		faults = append(faults, wrong...)
 	}
-	f.print(out)
 	if o.json != "" {
-		err = f.save(o.json)
+		faults = append(faults, save(o.json, all))
 	}
-	return errors.Join(append(faults, err)...)
+	return errors.Join(faults...)
 }
 
-// figures are what a run found. Lags are those of the clients that read. docs/reference/figures.md describes them.
-type figures struct {
-	Version      int     `json:"version"` // of this form: 1
-	Clients      int     `json:"clients"`
-	Stalled      int     `json:"stalled"`
-	Seconds      float64 `json:"seconds"`
-	Sessions     int     `json:"sessions"`
-	Events       int64   `json:"events"`   // that the sessions wrote while they were followed
-	Received     int     `json:"received"` // by all clients that read
-	LagP50       float64 `json:"lag_p50_us"`
-	LagP99       float64 `json:"lag_p99_us"`
-	StalledCut   int     `json:"stalled_cut"`
-	CutAfterP50  float64 `json:"cut_after_p50_us"` // 0: none was cut
-	CutAfterMax  float64 `json:"cut_after_max_us"`
-	ServerBefore int64   `json:"server_before_bytes"` // memory in RAM; 0: the system does not say
-	ServerDuring int64   `json:"server_during_bytes"` // the most
-	ServerAfter  int64   `json:"server_after_bytes"`
+// printed is what a section found.
+type printed interface{ print(w io.Writer) }
+
+// measuring is how each section is measured. The errors in the middle are what was found wrong.
+var measuring = map[string]func(context.Context, options, io.Writer) (printed, []error, error){
+	"clients":  func(ctx context.Context, o options, w io.Writer) (printed, []error, error) { return measure(ctx, o, w) },
+	"overload": measureOverload,
+	"floods":   measureFloods,
+	"sockets":  measureSockets,
 }
 
-func (f figures) print(w io.Writer) {
-	const mib = 1 << 20
-	fmt.Fprintf(w, "clients    %d, of which %d never read\n", f.Clients, f.Stalled)
-	fmt.Fprintf(w, "events     %d of %d sessions in %.1f s, %d received\n", f.Events, f.Sessions, f.Seconds, f.Received)
-	fmt.Fprintf(w, "lag        p50 %.1f ms, p99 %.1f ms\n", f.LagP50/1000, f.LagP99/1000)
-	fmt.Fprintf(w, "cut        %d of %d, after p50 %.1f s, max %.1f s\n", f.StalledCut, f.Stalled, f.CutAfterP50/1e6, f.CutAfterMax/1e6)
-	fmt.Fprintf(w, "server     %.1f MiB before, %.1f MiB at most, %.1f MiB after\n",
-		float64(f.ServerBefore)/mib, float64(f.ServerDuring)/mib, float64(f.ServerAfter)/mib)
-}
-
-func (f figures) save(path string) error {
-	body, err := json.MarshalIndent(f, "", "  ")
+// save writes the figures. Those of the clients stand at the top, as they did when there were no others.
+func save(path string, all map[string]any) error {
+	flat := map[string]any{"version": 1}
+	for name, f := range all {
+		if name != "clients" {
+			flat[name] = f
+			continue
+		}
+		text, err := json.Marshal(f)
+		if err == nil {
+			err = perdure.DecodeJSON(text, &flat)
+		}
+		if err != nil {
+			return fmt.Errorf("encode the figures: %w", err)
+		}
+	}
+	body, err := json.MarshalIndent(flat, "", "  ")
 	if err != nil {
 		return fmt.Errorf("encode the figures: %w", err)
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -27,8 +28,8 @@ type server struct {
 	most  atomic.Int64 // bytes in RAM, at most, as far as looked
 }
 
-// startServer builds the program and serves a data directory below dir.
-func startServer(ctx context.Context, dir string, progress io.Writer) (*server, error) {
+// startServer builds the program and serves a data directory below dir, with more flags.
+func startServer(ctx context.Context, dir string, progress io.Writer, more ...string) (*server, error) {
 	binary, data := filepath.Join(dir, "perdure"), filepath.Join(dir, "data")
 	build := exec.CommandContext(ctx, "go", "build", "-o", binary, "github.com/perdure/perdure/cmd/perdure")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -36,27 +37,44 @@ func startServer(ctx context.Context, dir string, progress io.Writer) (*server, 
 	if err := build.Run(); err != nil {
 		return nil, fmt.Errorf("build the server: %w", err)
 	}
-	s := &server{cmd: exec.CommandContext(ctx, binary, "serve", "--data", data, "--addr", "127.0.0.1:0")}
+	s, err := launch(exec.CommandContext(ctx, binary, append([]string{"serve", "--data", data, "--addr", "127.0.0.1:0"}, more...)...), nil)
+	if err != nil {
+		return nil, err
+	}
+	token, err := os.ReadFile(filepath.Join(data, "token"))
+	if err != nil {
+		return nil, errors.Join(err, s.stop())
+	}
+	s.token = strings.TrimSpace(string(token))
+	return s, nil
+}
+
+// launch starts a program that says where it serves. order writes what it reads before; nil: nothing.
+func launch(cmd *exec.Cmd, order func(io.Writer) error) (*server, error) {
+	s := &server{cmd: cmd}
 	var talk strings.Builder // read only when the process has ended
-	s.cmd.Stderr = &talk
-	s.cmd.Cancel = func() error { return s.cmd.Process.Signal(syscall.SIGTERM) }
-	s.cmd.WaitDelay = stopTime
-	out, err := s.cmd.StdoutPipe()
+	cmd.Stderr = &talk
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = stopTime
+	if order != nil {
+		var text bytes.Buffer
+		if err := order(&text); err != nil {
+			return nil, err
+		}
+		cmd.Stdin = &text
+	}
+	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return nil, fmt.Errorf("start the server: %w", err)
 	}
-	if err := s.cmd.Start(); err != nil {
+	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start the server: %w", err)
 	}
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
 		return nil, fmt.Errorf("start the server: it did not say where it is: %w: %s", errors.Join(err, s.stop()), talk.String())
 	}
-	token, err := os.ReadFile(filepath.Join(data, "token"))
-	if err != nil {
-		return nil, errors.Join(err, s.stop())
-	}
-	s.url, s.token = strings.TrimSpace(line), strings.TrimSpace(string(token))
+	s.url = strings.TrimSpace(line)
 	return s, nil
 }
 
@@ -74,8 +92,10 @@ func (s *server) stop() error {
 }
 
 // residentBytes is the memory of the server that is in RAM; 0 where the system does not say.
-func (s *server) residentBytes() int64 {
-	text, err := os.ReadFile("/proc/" + strconv.Itoa(s.cmd.Process.Pid) + "/statm")
+func (s *server) residentBytes() int64 { return residentBytes(s.cmd.Process.Pid) }
+
+func residentBytes(pid int) int64 {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/statm")
 	if err != nil {
 		return 0
 	}
@@ -102,4 +122,13 @@ func (s *server) watch(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// threads is how many threads of the system the server has; 0 where the system does not say.
+func (s *server) threads() int64 {
+	tasks, err := os.ReadDir("/proc/" + strconv.Itoa(s.cmd.Process.Pid) + "/task")
+	if err != nil {
+		return 0
+	}
+	return int64(len(tasks))
 }

@@ -20,6 +20,7 @@ import (
 const (
 	sessionCount = 10                     // that are followed
 	turnEvery    = 500 * time.Millisecond // of each session
+	sipEvery     = time.Second            // one who is slow reads a byte
 	callBytes    = 4 << 10                // what a call is given, and answers
 	oldMessages  = 6                      // of the session whose journal is more than a client and its line hold
 	oldBytes     = 1 << 20                // of each of them
@@ -60,8 +61,12 @@ func measure(ctx context.Context, o options, progress io.Writer) (f figures, fau
 	if err := l.prepare(ctx, filepath.Join(dir, "load.yaml")); err != nil {
 		return f, nil, err
 	}
-	fmt.Fprintf(progress, "load: %d clients on %s for %s\n", o.clients, s.url, o.length)
-	f = figures{Version: 1, Clients: o.clients, Stalled: o.stalled, Sessions: len(l.sessions), ServerBefore: s.residentBytes()}
+	f = figures{Version: 1, Clients: o.clients, Stalled: o.stalled, Slow: o.slow, Sessions: len(l.sessions), ServerBefore: s.residentBytes()}
+	fmt.Fprintf(progress, "load: the sessions of %s work for %s without a client\n", s.url, o.warm)
+	if f.ServerAlone, err = l.alone(ctx); err != nil {
+		return f, nil, err
+	}
+	fmt.Fprintf(progress, "load: %d clients for %s\n", o.clients, o.length)
 	faults, err = l.followed(ctx, &f)
 	if err != nil {
 		return f, nil, err
@@ -72,7 +77,12 @@ func measure(ctx context.Context, o options, progress io.Writer) (f figures, fau
 		return f, nil, context.Cause(ctx)
 	}
 	f.ServerDuring, f.ServerAfter = s.most.Load(), s.residentBytes()
-	return f, faults, nil
+	turn, err := l.recorded(ctx)
+	if err == nil && o.reference > 0 {
+		fmt.Fprintf(progress, "load: as many clients that read on a server of net/http and nothing else, for %s\n", o.reference)
+		err = bare(ctx, bareRun{options: o, dir: dir, turn: turn, progress: progress}, &f)
+	}
+	return f, faults, err
 }
 
 // prepare makes the sessions.
@@ -99,6 +109,20 @@ func (l *load) prepare(ctx context.Context, model string) error {
 	}
 	l.start, err = l.last(ctx)
 	return err
+}
+
+// alone lets the sessions work without a client, and returns the most memory that the server took for it.
+func (l *load) alone(ctx context.Context) (int64, error) {
+	watching, stop := context.WithCancel(ctx)
+	var group sync.WaitGroup
+	group.Go(func() { l.watch(watching) })
+	err := l.work(ctx, l.warm)
+	stop()
+	group.Wait()
+	if err == nil {
+		l.start, err = l.last(ctx)
+	}
+	return l.most.Swap(0), err
 }
 
 // turn says something and waits until it is answered.
@@ -134,13 +158,17 @@ func (l *load) followed(ctx context.Context, f *figures) ([]error, error) {
 		return nil, err
 	}
 	defer web.CloseIdleConnections()
-	readers, faults := make([]*reader, l.clients-l.stalled), make([]error, l.clients)
-	cuts := make([]time.Duration, l.stalled)
+	readers, faults := make([]*reader, l.clients-l.stalled-l.slow), make([]error, l.clients)
+	cuts := make([]time.Duration, l.stalled+l.slow) // first those that never read
+	stay := time.Duration(0)
+	if l.reconnects > 0 {
+		stay = l.length * time.Duration(len(readers)) / time.Duration(l.reconnects)
+	}
 	connected.Add(l.clients)
 	for i := range l.clients {
 		arrived := sync.OnceFunc(connected.Done)
 		if i < len(readers) {
-			readers[i] = &reader{session: l.sessions[i%len(l.sessions)]}
+			readers[i] = &reader{session: l.sessions[i%len(l.sessions)], stay: stay}
 			readers[i].seen.Store(l.start[i%len(l.sessions)])
 		}
 		group.Go(func() {
@@ -149,14 +177,18 @@ func (l *load) followed(ctx context.Context, f *figures) ([]error, error) {
 				faults[i] = readers[i].follow(following, l.server, web, arrived)
 				readers[i].ended.Store(true)
 			} else {
-				cuts[i-len(readers)], faults[i] = stall(following, l.server, web, l.sessions[0], arrived)
+				nth, one := i-len(readers), stalling{session: l.sessions[0], connected: arrived}
+				if nth >= l.stalled {
+					one.sip = sipEvery
+				}
+				cuts[nth], faults[i] = stall(following, l.server, web, one)
 			}
 		})
 	}
 	connected.Wait()
 
 	began := time.Now()
-	err = l.work(ctx)
+	err = l.work(ctx, l.length)
 	f.Seconds = time.Since(began).Seconds()
 	last := l.start
 	if err == nil {
@@ -169,7 +201,9 @@ func (l *load) followed(ctx context.Context, f *figures) ([]error, error) {
 		f.Events += last[i] - l.start[i]
 	}
 	f.lags(readers)
-	f.cuts(cuts)
+	f.StalledCut, f.CutAfterP50, f.CutAfterMax = cut(cuts[:l.stalled])
+	f.SlowCut, _, f.SlowCutMax = cut(cuts[l.stalled:])
+	f.wrongs(faults, readers, last)
 	return complaints(faults, behind), err
 }
 
@@ -187,9 +221,9 @@ func complaints(faults, behind []error) []error {
 	return all
 }
 
-// work lets every session have turns until the time is over.
-func (l *load) work(ctx context.Context) error {
-	over := time.Now().Add(l.length)
+// work lets every session have turns for a time.
+func (l *load) work(ctx context.Context, length time.Duration) error {
+	over := time.Now().Add(length)
 	var group sync.WaitGroup
 	errs := make([]error, len(l.sessions))
 	for i, id := range l.sessions {
@@ -241,11 +275,22 @@ func (f *figures) lags(readers []*reader) {
 	f.LagP50, f.LagP99 = micros(all, 0.5), micros(all, 0.99)
 }
 
-// cuts writes who was cut and when; 0 is one that was not.
-func (f *figures) cuts(after []time.Duration) {
-	after = slices.DeleteFunc(after, func(d time.Duration) bool { return d == 0 })
-	f.StalledCut = len(after)
-	f.CutAfterP50, f.CutAfterMax = micros(after, 0.5), micros(after, 1)
+// wrongs counts the events that a client that reads did not get, and those that it got twice.
+func (f *figures) wrongs(faults []error, readers []*reader, last []int64) {
+	for i, r := range readers {
+		f.Reconnects += r.again
+		var wrong *misplaced
+		if errors.As(faults[i], &wrong) && wrong.seq <= wrong.last {
+			f.Twice++
+		}
+		f.Lost += max(0, last[i%len(last)]-r.seen.Load())
+	}
+}
+
+// cut says how many of some clients were cut, and how long after their request; 0 is one that was not.
+func cut(after []time.Duration) (n int, p50, most float64) {
+	after = slices.DeleteFunc(slices.Clone(after), func(d time.Duration) bool { return d == 0 })
+	return len(after), micros(after, 0.5), micros(after, 1)
 }
 
 // micros is the percentile of a sample, by the nearest rank, in microseconds. The empty sample has 0.

@@ -212,7 +212,7 @@ func (d *door) run(ctx context.Context, fail context.CancelCauseFunc) error {
 	failures := make([]error, len(d.open))
 	for i, o := range d.open {
 		group.Go(func() {
-			if err := ignoreClosed(o.server.Serve(o.listener)); err != nil {
+			if err := ignoreClosed(o.server.Serve(api.Bounded(o.listener, api.MaxConnections))); err != nil {
 				failures[i] = fmt.Errorf("serve %s: %w", o.listener.Addr(), err)
 				fail(failures[i])
 			}

@@ -61,9 +61,11 @@ func run() int {
 		WayOut:    cli.WayOut{Rules: readRules, SetRules: writeRules, Try: tryWayOut},
 		Demo:      demo.Crash{Program: self(), Open: openDemo},
 		DemoChild: runDemoChild,
+		Wire:      reach, Keys: terminalKeys,
 		MCP: mcp.Hands{
 			Serve: func(ctx context.Context, s mcp.Serving) error { return serveMCP(ctx, s, mcpLog(terminal, known)) },
 			Proxy: func(ctx context.Context, p mcp.Proxying) error { return proxyMCP(ctx, p, mcpLog(terminal, known)) },
+			Test:  testMCP,
 			Keep:  func(ctx context.Context, k mcp.Keeping) error { return keepMCP(ctx, k, mcpLog(terminal, known)) },
 		},
 		Chaos:     storm.Storm{Program: self(), Dial: dialChaos, Addr: freeAddr},

@@ -184,7 +184,7 @@ func proxyMCP(ctx context.Context, p mcp.Proxying, log *slog.Logger) (err error)
 		return err
 	}
 	client, err := mcptool.Open(ctx, mcptool.Config{
-		Dial: dialKeeper(dir, p), URL: p.URL, HTTP: way, Classes: p.Classes, Version: version().Version, Log: log,
+		Dial: dialKeeper(dir, p), URL: p.URL, HTTP: way, Classes: p.Classes, Handles: handlesIn(st), Version: version().Version, Log: log,
 	})
 	if err != nil {
 		return err
@@ -242,40 +242,48 @@ func overHTTP(p mcp.Proxying) (*http.Client, error) {
 	return egress.ForURL(p.URL)
 }
 
-// dialKeeper connects to whoever keeps the server, and starts a keeper where there is none. It lives on when this process
+// dialKeeper connects to whoever keeps a proxy's server, and starts a keeper where there is none. It lives on when this process
 // dies, in a session of its own.
 func dialKeeper(dir string, p mcp.Proxying) func(context.Context) (io.ReadWriteCloser, error) {
 	if len(p.Command) == 0 {
 		return nil
 	}
-	socket := filepath.Join(dir, keeperSocket)
-	return func(ctx context.Context) (io.ReadWriteCloser, error) {
-		if conn, err := egress.DialSocket(ctx, socket); err == nil {
+	return keeper{socket: filepath.Join(dir, keeperSocket), log: filepath.Join(dir, "server.log"), command: p.Command}.dial
+}
+
+// keeper is a process that keeps an MCP server.
+type keeper struct {
+	socket, log string // paths
+	command     []string
+	env         []string // beside this program's own
+}
+
+func (k keeper) dial(ctx context.Context) (io.ReadWriteCloser, error) {
+	if conn, err := egress.DialSocket(ctx, k.socket); err == nil {
+		return conn, nil
+	}
+	out, err := os.OpenFile(k.log, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer out.Close()
+	process := exec.Command(self(), append([]string{"mcp", "keep", "--socket", k.socket, "--"}, k.command...)...)
+	process.Stderr, process.SysProcAttr, process.Env = out, &syscall.SysProcAttr{Setsid: true}, append(os.Environ(), k.env...)
+	if err := process.Start(); err != nil {
+		return nil, fmt.Errorf("start the keeper: %w", err)
+	}
+	ended := make(chan error, 1) // of one process
+	go func() { ended <- process.Wait() }()
+	for {
+		if conn, err := egress.DialSocket(ctx, k.socket); err == nil {
 			return conn, nil
 		}
-		out, err := os.OpenFile(filepath.Join(dir, "server.log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
-		if err != nil {
-			return nil, err
-		}
-		defer out.Close()
-		keeper := exec.Command(self(), append([]string{"mcp", "keep", "--socket", socket, "--"}, p.Command...)...)
-		keeper.Stderr, keeper.SysProcAttr = out, &syscall.SysProcAttr{Setsid: true}
-		if err := keeper.Start(); err != nil {
-			return nil, fmt.Errorf("start the keeper: %w", err)
-		}
-		ended := make(chan error, 1) // of one process
-		go func() { ended <- keeper.Wait() }()
-		for {
-			if conn, err := egress.DialSocket(ctx, socket); err == nil {
-				return conn, nil
-			}
-			select {
-			case <-ctx.Done():
-				return nil, context.Cause(ctx)
-			case err := <-ended:
-				return nil, fmt.Errorf("the server did not stay: %v; %s says why", err, filepath.Join(dir, "server.log"))
-			case <-time.After(20 * time.Millisecond):
-			}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case err := <-ended:
+			return nil, fmt.Errorf("the server did not stay: %v; %s says why", err, k.log)
+		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }

@@ -15,14 +15,17 @@ import (
 )
 
 // mcpFixture is a plain MCP server on stdio with one tool: it notes that it began, waits until a file is there, and notes
-// that it is done.
+// that it is done. Asked with a method's name, it asks that of its client, and answers what it heard.
 func mcpFixture() {
 	dir := os.Args[1]
+	asking := ""
 	in := bufio.NewScanner(os.Stdin)
 	for in.Scan() {
 		var m struct {
 			ID     json.RawMessage `json:"id"`
 			Method string          `json:"method"`
+			Result json.RawMessage `json:"result"`
+			Error  json.RawMessage `json:"error"`
 			Params struct {
 				Arguments struct {
 					Name string `json:"name"`
@@ -34,6 +37,10 @@ func mcpFixture() {
 		}
 		result := `"result":{}`
 		switch m.Method {
+		case "":
+			heard, _ := json.Marshal(string(m.Result) + string(m.Error))
+			os.Stdout.WriteString(`{"jsonrpc":"2.0","id":` + asking + `,"result":{"content":[{"type":"text","text":` + string(heard) + `}]}}` + "\n")
+			continue
 		case "initialize":
 			result = `"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"fixture","version":"1"}}`
 		case "server/discover":
@@ -41,6 +48,12 @@ func mcpFixture() {
 		case "tools/list":
 			result = `"result":{"tools":[{"name":"work.slowly","description":"Works.","inputSchema":{"type":"object","properties":{"name":{"type":"string"}}}}]}`
 		case "tools/call":
+			if method := m.Params.Arguments.Name; strings.Contains(method, "/") {
+				asking = string(m.ID)
+				os.Stdout.WriteString(`{"jsonrpc":"2.0","id":"q","method":"` + method + `","params":{"message":"Which?","messages":[],"maxTokens":1,` +
+					`"requestedSchema":{"type":"object","properties":{"colour":{"type":"string"}},"required":["colour"]}}}` + "\n")
+				continue
+			}
 			go func() {
 				name := m.Params.Arguments.Name
 				note(dir, "began "+name)
@@ -130,7 +143,7 @@ func (c *mcpClient) ask(method, params string) map[string]any {
 	c.t.Helper()
 	c.id++
 	meta := `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},` +
-		`"io.modelcontextprotocol/clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}`
+		`"io.modelcontextprotocol/clientCapabilities":{"elicitation":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}}`
 	if params != "" {
 		meta += "," + params
 	}

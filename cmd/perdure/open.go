@@ -40,6 +40,8 @@ type opened struct {
 	wayOut        *egress.Guard
 	home          *local.Home
 	door          *door
+	asks          asks
+	servers       *mcpServers
 }
 
 var _ cli.Engine = (*opened)(nil)
@@ -108,6 +110,9 @@ func newEngine(ctx context.Context, o cli.Opening, st store.Store) (*opened, err
 	if err != nil {
 		return nil, err
 	}
+	if err := e.addMCP(ctx, o, tools); err != nil {
+		return nil, err
+	}
 	permit, err := permits(o, tools)
 	if err != nil {
 		return nil, err
@@ -136,6 +141,7 @@ func newEngine(ctx context.Context, o cli.Opening, st store.Store) (*opened, err
 	if e.Engine, err = local.Open(ctx, e.cfg); err != nil {
 		return nil, errors.Join(err, e.home.Close())
 	}
+	e.asks.use(e.Engine)
 	e.door = newDoor(e.Engine, st, o.Dir, o.Log)
 	if e.door.tools = o.MCP; len(o.MCP) > 0 {
 		if _, err := markedTools(ctx, e.Engine, o.MCP); err != nil {
@@ -157,6 +163,9 @@ func (e *opened) Run(ctx context.Context) error {
 	if e.serves { // else somebody speaks with this engine, and no other
 		run = e.door.renewing(run, func(ctx context.Context) (engine.Engine, func(context.Context) error, error) {
 			eng, err := local.Open(ctx, e.cfg)
+			if err == nil {
+				e.asks.use(eng)
+			}
 			return eng, eng.Run, err
 		})
 	}
@@ -242,5 +251,5 @@ func (e *opened) UseModel(id perdure.SessionID, name string) { e.models.use(id, 
 // Close implements cli.Engine.
 func (e *opened) Close() error {
 	e.wayOut.Close()
-	return errors.Join(e.door.close(), e.workspaces.close(), e.home.Close(), e.store.Close())
+	return errors.Join(e.servers.Close(), e.door.close(), e.workspaces.close(), e.home.Close(), e.store.Close())
 }

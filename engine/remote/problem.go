@@ -30,6 +30,9 @@ func (p *Problem) Unauthorized() bool {
 	return p.Status == http.StatusUnauthorized || p.Status == http.StatusForbidden
 }
 
+// Request is the id under which the server's log has more about it; empty: it gave none.
+func (p *Problem) Request() string { return p.RequestID }
+
 // Error returns the server's text. That of an internal error is generic, so it comes with the request's id.
 func (p *Problem) Error() string {
 	text := p.Detail

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -32,8 +33,10 @@ type Config struct {
 	Log        *slog.Logger                      // nil: discarded
 
 	Ping          time.Duration // between the comments that keep a stream alive; 0: 15 s
-	WriteTimeout  time.Duration // for each write to a client; 0: 15 s (H9)
+	Look          time.Duration // between two looks at a list that is followed, at least; 0: 1 s
+	WriteTimeout  time.Duration // for each write to a client; 0: 13 s, so that with what is before it a slow one is cut within 15 (H9, ST5)
 	ReadTimeout   time.Duration // for the body of a request; 0: 30 s
+	Admission     Admission     // how much is taken on at a time
 	MaxWait       time.Duration // of ?wait=; 0: 60 s
 	MaxBody       int64         // bytes of a request's body; 0: 4 MiB
 	MaxImages     int64         // bytes of the body of a message, which may hold images; 0: 28 MiB
@@ -50,10 +53,17 @@ type API struct {
 	huma     huma.API
 	cursors  cursors
 	kept     kept
+	feeds    feeds
+	olds     olds
+	boards   boards
+	gates    gates
 	work     inWork
 	locks    locks
 	routes   map[string]route  // by method and path, as the router has them
 	policies map[string]policy // by method and path; empty: open
+
+	refusals     atomic.Int64 // requests that were not let in
+	refusalsSaid atomic.Int64 // nanoseconds: when the log was told of them
 
 	drain    sync.Once
 	draining chan struct{} // closed by Drain
@@ -80,6 +90,10 @@ func New(cfg Config) (*API, error) {
 	a := &API{
 		cfg: cfg, policies: map[string]policy{}, mux: http.NewServeMux(), cursors: newCursors(cfg.Token),
 		work: inWork{keys: map[string]bool{}}, locks: locks{held: map[string]*lock{}}, routes: map[string]route{}, draining: make(chan struct{}),
+		feeds:  feeds{engine: cfg.Engine, open: map[perdure.SessionID]*feed{}},
+		boards: boards{open: map[boardKey]*board{}},
+		gates:  newGates(cfg.Admission),
+		olds:   olds{engine: cfg.Engine, reads: make(chan struct{}, oldReads), open: map[oldKey]*old{}},
 	}
 	a.huma = humago.New(a.mux, document(cfg.Version))
 	a.operations()
@@ -88,7 +102,9 @@ func New(cfg Config) (*API, error) {
 
 func withDefaults(cfg Config) Config {
 	cfg.Ping = orDefault(cfg.Ping, 15*time.Second)
-	cfg.WriteTimeout = orDefault(cfg.WriteTimeout, 15*time.Second)
+	cfg.Admission = cfg.Admission.withDefaults()
+	cfg.Look = orDefault(cfg.Look, time.Second)
+	cfg.WriteTimeout = orDefault(cfg.WriteTimeout, 13*time.Second)
 	cfg.ReadTimeout = orDefault(cfg.ReadTimeout, 30*time.Second)
 	cfg.MaxWait = orDefault(cfg.MaxWait, 60*time.Second)
 	cfg.MaxBody = orDefault(cfg.MaxBody, 4<<20)
@@ -146,6 +162,7 @@ func (a *API) operations() {
 	a.archiveOperations()
 	a.messageOperations()
 	a.eventOperations()
+	a.topicOperations()
 	a.callOperations()
 	a.hostCallOperations()
 	a.approvalOperations()

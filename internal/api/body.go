@@ -31,9 +31,14 @@ func (a *API) readBody(out *answer, r *http.Request, pattern string) error {
 		return tooLarge(limit)
 	}
 	_ = out.control.SetReadDeadline(time.Now().Add(a.cfg.ReadTimeout)) // a writer without deadlines has none
-	body, err := io.ReadAll(io.LimitReader(r.Body, limit+1))
+	taking := &metered{in: io.LimitReader(r.Body, limit+1), room: a.gates.bodies}
+	body, err := io.ReadAll(taking)
+	requestOf(r.Context()).held = taking.taken
 	var late net.Error
 	switch {
+	case errors.Is(err, errNoRoom):
+		a.refused(r.Context(), "bodies")
+		return err
 	case errors.As(err, &late) && late.Timeout():
 		out.Header().Set("Connection", "close")
 		return &Problem{Status: http.StatusRequestTimeout, Detail: fmt.Sprintf("the body did not come within %s", a.cfg.ReadTimeout)}

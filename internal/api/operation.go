@@ -145,7 +145,7 @@ func register[I, O any](a *API, o operation, do func(context.Context, *I) (*O, e
 	if !o.open {
 		a.policies[o.method+" "+o.path] = orDefault(o.policy, administers) // nobody says: fewest may
 		op.Security = []map[string][]string{{"bearer": scopesOf(o.policy)}}
-		o.errors = append(o.errors, http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests)
+		o.errors = append(o.errors, http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests, http.StatusServiceUnavailable)
 	}
 	if o.forms != nil {
 		op.Responses[strconv.Itoa(op.DefaultStatus)] = &huma.Response{Description: http.StatusText(op.DefaultStatus), Content: o.forms}

@@ -26,6 +26,8 @@ type request struct {
 	secret     bool   // its answer is shown once, and never kept
 	disclosure Disclosure
 	body       []byte // whole; nil: none came
+	held       int64  // bytes of room that the body takes
+	refused    bool   // there was no place for it
 
 	// Of a request with an idempotency key; else seed is random.
 	seed  [32]byte
@@ -55,6 +57,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	out.Header().Set("X-Content-Type-Options", "nosniff")
 	out.Header().Set("Cache-Control", "no-store")
 	defer func() { a.account(out, r, began, recover()) }()
+	defer func() { a.gates.bodies.giveBack(req.held) }()
 	if err := a.answer(out, r, req); err != nil {
 		a.refuse(out, r, err)
 	}
@@ -77,9 +80,14 @@ func (a *API) answer(out *answer, r *http.Request, req *request) error {
 	if err := a.permit(r.Context(), pattern); err != nil {
 		return err
 	}
+	g := a.gates.of(r, pattern)
 	switch r.Method {
 	case http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
 	default:
+		if err := a.admit(r.Context(), g); err != nil {
+			return err
+		}
+		defer g.leave()
 		if a.routes[pattern].tagged {
 			a.showTagged(out, r)
 		} else {
@@ -90,9 +98,17 @@ func (a *API) answer(out *answer, r *http.Request, req *request) error {
 	if a.drains() {
 		return draining()
 	}
+	if g.full() { // before the body is read: a refusal is to cost little
+		a.refused(r.Context(), g.name)
+		return g.refusal()
+	}
 	if err := a.readBody(out, r, pattern); err != nil {
 		return err
 	}
+	if err := a.admit(r.Context(), g); err != nil {
+		return err
+	}
+	defer g.leave()
 	return a.once(out, r, pattern, func(w http.ResponseWriter) { a.onCondition(w, r, pattern) })
 }
 
@@ -134,7 +150,7 @@ func (a *API) account(out *answer, r *http.Request, began time.Time, panicked an
 		}
 	}
 	level := slog.LevelDebug
-	if out.status >= http.StatusInternalServerError {
+	if out.status >= http.StatusInternalServerError && !requestOf(r.Context()).refused {
 		level = slog.LevelWarn
 	}
 	a.cfg.Log.Log(r.Context(), level, "request", "method", r.Method, "path", r.URL.Path, "status", out.status, "bytes", out.bytes,

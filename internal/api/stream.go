@@ -2,26 +2,23 @@ package api
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"os"
-	"strconv"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
-
-	"github.com/perdure/perdure"
-	"github.com/perdure/perdure/engine"
 )
 
 // errSlow ends the stream of a client that does not keep up: it was told (ST5).
 var errSlow = errors.New("the client does not keep up")
 
 // stream writes Server-Sent Events. One goroutine writes; what it holds of a client is the frame that it writes.
-type stream struct{ out *answer }
+type stream struct {
+	out  *answer
+	head []byte // what the next frame begins with, while it is made
+}
 
 // openStream begins an answer that goes on.
 func openStream(c huma.Context, form string) *stream {
@@ -60,19 +57,30 @@ func (s *stream) flush() error {
 	return nil
 }
 
-// send writes one frame. id is empty for what is not resumed from; data has no line end.
-func (s *stream) send(id, name string, data []byte) error {
-	head := ""
+// frame writes a frame that is sent with the next flush. id is empty for what is not resumed from; data has no line end.
+func (s *stream) frame(id, name string, data ...[]byte) error {
+	s.head = s.head[:0]
 	if id != "" {
-		head = "id: " + id + "\n"
+		s.head = append(append(append(s.head, "id: "...), id...), '\n')
 	}
-	if err := s.part(head + "event: " + name + "\ndata: "); err != nil {
+	s.head = append(append(append(s.head, "event: "...), name...), "\ndata: "...)
+	if _, err := s.out.Write(s.head); err != nil {
 		return err
 	}
-	if _, err := s.out.Write(data); err != nil {
+	for _, piece := range data {
+		if _, err := s.out.Write(piece); err != nil {
+			return err
+		}
+	}
+	if err := s.part("\n\n"); err != nil || s.out.slow.IsZero() {
 		return err
 	}
-	if err := s.part("\n\n"); err != nil {
+	return s.flush() // it is told at once
+}
+
+// send writes one frame and sends it.
+func (s *stream) send(id, name string, data []byte) error {
+	if err := s.frame(id, name, data); err != nil {
 		return err
 	}
 	return s.flush()
@@ -108,16 +116,9 @@ func (a *API) eventStream(ctx context.Context, in *eventQuery, filter typeFilter
 			c.SetHeader("Content-Type", formEvents)
 			return
 		}
-		f := follower{a: a, s: openStream(c, formEvents), filter: filter, disclosure: requestOf(ctx).disclosure}
-		err := f.s.say("retry: 1000")
-		if err == nil && !given {
-			after = session.LastSeq
-			err = f.snapshot(ctx, session)
-		}
-		if err == nil {
-			err = f.follow(ctx, in.ID, after)
-		}
-		a.streamEnded(ctx, err)
+		f := a.follower(openStream(c, formEvents), filter, requestOf(ctx).disclosure)
+		f.topics = []topic{&sessionTopic{session: session, at: after, given: given}}
+		a.streamEnded(ctx, f.follow(ctx))
 	}}, nil
 }
 
@@ -126,129 +127,4 @@ func (a *API) streamEnded(ctx context.Context, err error) {
 	if err != nil && (ctx.Err() == nil || errors.Is(err, os.ErrDeadlineExceeded)) {
 		a.cfg.Log.Info("a stream was cut", "request_id", requestOf(ctx).id, "error", err)
 	}
-}
-
-// follower is one client that follows a session.
-type follower struct {
-	a          *API
-	s          *stream
-	filter     typeFilter
-	disclosure Disclosure
-}
-
-// snapshot writes the session as it stands at its last seq, message by message (ST2).
-func (f *follower) snapshot(ctx context.Context, session engine.Session) error {
-	head, err := json.Marshal(session)
-	if err != nil {
-		return err
-	}
-	seq := strconv.FormatInt(session.LastSeq, 10)
-	if err := f.s.part("id: " + seq + "\nevent: snapshot\ndata: {\"session\":" + string(head) + ",\"seq\":" + seq + ",\"messages\":["); err != nil {
-		return err
-	}
-	fold, first := conversation{}, true
-	show := func(m message) error {
-		text, err := json.Marshal(m)
-		if err != nil {
-			return err
-		}
-		if !first {
-			text = append([]byte(","), text...)
-		}
-		first = false
-		_, err = f.s.out.Write(text)
-		return err
-	}
-	err = f.a.eachEvent(ctx, session.ID, span{to: session.LastSeq}, func(e perdure.Event) error {
-		if m, ok := fold.apply(e); ok {
-			return show(m)
-		}
-		return nil
-	})
-	if m, ok := fold.partial(); ok && err == nil {
-		err = show(m)
-	}
-	if err == nil {
-		err = f.s.part("]}\n\n")
-	}
-	if err != nil {
-		return err
-	}
-	return f.s.flush()
-}
-
-// follow writes what comes after a seq until the client goes, the server drains or the engine has nothing more to
-// say. The engine is asked for the next frame only when the last one is written, so that a slow client holds one
-// frame and no more; what it misses in between are live frames, never events.
-func (f *follower) follow(ctx context.Context, id perdure.SessionID, after int64) error {
-	ctx, cancel := context.WithCancel(ctx)
-	frames, ended := make(chan engine.Frame), make(chan error, 1) // capacity 1: the one end is told without a listener
-	go func() {
-		ended <- f.a.cfg.Engine.Follow(ctx, id, after, func(frame engine.Frame) error {
-			select {
-			case frames <- frame:
-				return nil
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		})
-		close(ended)
-	}()
-	defer func() {
-		cancel()
-		for range ended { // until the goroutine is gone
-		}
-	}()
-	ping := time.NewTicker(f.a.cfg.Ping)
-	defer ping.Stop()
-	for {
-		var err error
-		select {
-		case frame := <-frames:
-			err = f.show(frame)
-		case <-ping.C:
-			err = f.s.say(": ping")
-		case <-f.a.draining:
-			return f.s.send("", "end", []byte("{}"))
-		case err := <-ended:
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			_ = f.s.send("", "end", []byte("{}"))
-			return err
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		if err != nil {
-			return err
-		}
-	}
-}
-
-// show writes one frame: an event with its seq as id, or something live without one.
-func (f *follower) show(frame engine.Frame) error {
-	if frame.Dropped > 0 {
-		if err := f.s.say(fmt.Sprintf(": %d live frames were dropped", frame.Dropped)); err != nil {
-			return err
-		}
-	}
-	if frame.Event == nil {
-		if frame.Type == "" || !f.filter.takes(frame.Type) {
-			return nil
-		}
-		data := frame.Data
-		if len(data) == 0 {
-			data = []byte("{}")
-		}
-		return f.s.send("", frame.Type, data)
-	}
-	e := *frame.Event
-	if !f.filter.takes(string(e.Type())) {
-		return nil
-	}
-	text, err := perdure.EncodeEvent(disclosed(e, f.disclosure))
-	if err != nil {
-		return err
-	}
-	return f.s.send(strconv.FormatInt(e.Seq, 10), string(e.Type()), text)
 }

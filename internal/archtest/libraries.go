@@ -22,8 +22,8 @@ func libraries() []library {
 		// models, tools and their protocols
 		{"github.com/anthropics/anthropic-sdk-go", "v1.84.0", "model/anthropic"},
 		{"github.com/openai/openai-go/v3", "v3.95.0", "model/openai"},
-		{"go.yaml.in/yaml/v3", "v3.0.5", "model/scripted internal/cli/form"}, // scripts are YAML, and so is -o yaml
-		{"github.com/modelcontextprotocol/go-sdk", "v1.8.0", "internal/mcpserver internal/mcpserver/conformance/server tool/mcptool"},
+		{"go.yaml.in/yaml/v3", "v3.0.5", "model/scripted internal/cli/form internal/cli/settings"}, // scripts are YAML, and so are -o yaml and configuration files
+		{"github.com/modelcontextprotocol/go-sdk", "v1.8.0", "internal/mcpserver internal/mcpserver/conformance/server tool/mcptool cmd/perdure bench/mcpproxy"},
 		{"github.com/google/jsonschema-go", "v0.4.3", "tool dispatch"},
 		{"github.com/santhosh-tekuri/jsonschema/v6", "v6.0.3", "tool dispatch"},
 		{"github.com/JohannesKaufmann/html-to-markdown/v2", "v2.5.2", "tool/web"},
@@ -47,7 +47,7 @@ func libraries() []library {
 		{"github.com/danielgtaylor/huma/v2", "v2.39.0", "internal/api"},
 		{"github.com/standard-webhooks/standard-webhooks/libraries", "v0.0.1", "internal/webhook examples/webhook"},
 		{"github.com/coreos/go-oidc/v3", "v3.21.0", "internal/api"},
-		{"github.com/alecthomas/kong", "v1.17.0", "internal/cli internal/config"},
+		{"github.com/alecthomas/kong", "v1.17.0", "internal/cli internal/cli/complete internal/cli/settings internal/config"},
 		{"github.com/itchyny/gojq", "v0.12.20", "internal/cli/form"}, // --jq
 		{"github.com/schollz/progressbar/v3", "v3.19.1", "internal/cli internal/config"},
 		{"github.com/lmittmann/tint", "v1.2.1", "cmd/perdure"},

@@ -102,8 +102,11 @@ func outer() []room {
 	return []room{
 		{"internal/api", ". budget webhook engine internal/access internal/cron"},
 		{"internal/access", ". budget webhook engine store"},
-		{"internal/mcpserver", ". engine internal/access"},
-		{"internal/cli", ". budget webhook engine internal/cron internal/config internal/redact internal/cli/admin internal/cli/demo internal/cli/form internal/cli/mcp internal/cli/storm"},
+		{"internal/mcpserver", ". engine tool internal/access"},
+		{"internal/cli", ". budget webhook engine internal/cron internal/config internal/redact internal/cli/admin internal/cli/demo internal/cli/complete internal/cli/form internal/cli/mcp internal/cli/raw internal/cli/settings internal/cli/storm"},
+		{"internal/cli/raw", "."},
+		{"internal/cli/complete", ""},
+		{"internal/cli/settings", "."},
 		{"internal/cli/admin", ". internal/backup"},
 		{"internal/cli/mcp", "."},
 		{"internal/mcpserver/conformance/server", anything}, // what the conformance suite is run against

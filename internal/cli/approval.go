@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
@@ -29,7 +28,7 @@ type approvalList struct {
 }
 
 // approvals is how approvals are listed.
-func approvals(now time.Time) listing[perdure.Approval] {
+func approvals(now clock) listing[perdure.Approval] {
 	return listing[perdure.Approval]{
 		noun: "approvals",
 		head: []string{"APPROVAL", "STATE", "TOOL", "CLASS", "AGE", "EXPIRES", "ARGUMENTS"},
@@ -37,7 +36,7 @@ func approvals(now time.Time) listing[perdure.Approval] {
 		row: func(p perdure.Approval) []cell {
 			return []cell{
 				{string(p.ID), bold}, {string(p.State), approvalColor(p.State)}, {text: p.Tool}, {text: string(p.Class)},
-				{text: span(now.Sub(p.RequestedAt))}, {text: expiry(p, now)}, {text: redact.Document(p.Args)},
+				{text: now.age(p.RequestedAt)}, {text: expiry(p, now)}, {text: redact.Document(p.Args)},
 			}
 		},
 	}
@@ -80,7 +79,7 @@ func (c *approvalList) Run(ctx context.Context, a *app) error {
 				chosen = append(chosen, p)
 			}
 		}
-		return approvals(time.Now()).print(ctx, a, c.output, chosen)
+		return approvals(a.now()).print(ctx, a, c.output, chosen)
 	})
 }
 
@@ -97,7 +96,7 @@ func (c *approvalShow) Run(ctx context.Context, a *app) error {
 			return err
 		}
 		return c.show(ctx, a, shown{string(p.ID), p, func() {
-			now := time.Now()
+			now := a.now()
 			a.fields(append(a.asked(p, now),
 				field{"note", cell{text: p.Note}},
 				field{"run with", cell{text: a.exact(p.NewArgs)}},
@@ -108,7 +107,7 @@ func (c *approvalShow) Run(ctx context.Context, a *app) error {
 }
 
 // asked is all that a person should know before a verdict: what exactly runs, and why somebody has to be asked.
-func (a *app) asked(p perdure.Approval, now time.Time) []field {
+func (a *app) asked(p perdure.Approval, now clock) []field {
 	return []field{
 		{"approval", cell{string(p.ID), bold}},
 		{"state", cell{became(p, now), approvalColor(p.State)}},
@@ -185,7 +184,7 @@ func metadata(all map[string]string) string {
 }
 
 // became says where an approval stands, and who brought it there.
-func became(p perdure.Approval, now time.Time) string {
+func became(p perdure.Approval, now clock) string {
 	text := string(p.State)
 	if p.By != "" {
 		text += " by " + p.By
@@ -196,16 +195,16 @@ func became(p perdure.Approval, now time.Time) string {
 	return text
 }
 
-func expiry(p perdure.Approval, now time.Time) string {
+func expiry(p perdure.Approval, now clock) string {
 	switch {
 	case p.State != perdure.ApprovalOpen:
 		return ""
 	case p.ExpiresAt.IsZero():
 		return "never"
-	case p.ExpiresAt.Before(now):
+	case p.ExpiresAt.Before(now.Time):
 		return "now"
 	}
-	return "in " + span(p.ExpiresAt.Sub(now))
+	return now.until(p.ExpiresAt)
 }
 
 func approvalColor(s perdure.ApprovalState) color {
@@ -249,7 +248,7 @@ func (c *approvalApprove) Run(ctx context.Context, a *app) error {
 		verdict.Args = json.RawMessage(strings.TrimSpace(text))
 	}
 	return verdictOn{c.Approval, c.DryRun, c.output}.decide(ctx, a, func(p perdure.Approval) (perdure.Verdict, error) {
-		now := time.Now()
+		now := a.now()
 		a.fieldsOn(a.Stderr, a.paint.talk, append(a.asked(p, now), field{"instead", cell{text: a.exact(verdict.Args)}}))
 		if c.DryRun {
 			a.say("would approve %s", p.ID)
@@ -316,7 +315,7 @@ func (v verdictOn) decide(ctx context.Context, a *app, word func(perdure.Approva
 		a.say("%s %s of %s: %s", decided.State, decided.ID, a.line(decided.Tool, cellChars), consequence(decided))
 		a.say("where nobody works on it, it goes on with: %s run %s--session %s", program, a.dirFlag(), decided.Session)
 		return v.out.show(ctx, a, shown{string(decided.ID), decided, func() {
-			now := time.Now()
+			now := a.now()
 			a.fields(
 				field{"approval", cell{string(decided.ID), bold}},
 				field{"state", cell{became(decided, now), approvalColor(decided.State)}},
@@ -354,7 +353,7 @@ func (a *app) undecided(ctx context.Context, eng engine.Approvals, p perdure.App
 func (a *app) closed(p perdure.Approval) error {
 	return &fault{
 		err:  perdure.Conflict,
-		what: fmt.Sprintf("approval %s is already closed: it was %s%s", p.ID, became(p, time.Now()), because(inLine(p.Note))),
+		what: fmt.Sprintf("approval %s is already closed: it was %s%s", p.ID, became(p, a.now()), because(inLine(p.Note))),
 		todo: program + " approval show " + a.dirFlag() + string(p.ID) + "  tells all of it; " + program + " approval list  shows what is open",
 	}
 }

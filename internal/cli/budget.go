@@ -3,8 +3,8 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
-	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/budget"
@@ -27,6 +27,7 @@ type budgetSet struct {
 	Soft     string `help:"Beyond it the session pauses, and a person may let it go on." placeholder:"N"`
 	Period   string `help:"In which the limit holds: none, every 24h, rolling 24h, or hour, day, week, month or year, with a zone behind it." placeholder:"PERIOD" default:"none"`
 	Action   string `help:"At the limit: warn only says so, pause lets a person say yes, stop waits until something is left." enum:"warn,pause,stop" default:"stop"`
+	DryRun   bool   `help:"Only say what would be done."`
 	output
 }
 
@@ -56,13 +57,20 @@ func (c *budgetSet) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	return a.with(ctx, writing(false), func(eng Engine) error {
+	if err := c.suits(budget.Standing{}); err != nil {
+		return err
+	}
+	return a.with(ctx, writing(c.DryRun), func(eng Engine) error {
 		if b.Scope == budget.Session {
 			s, err := a.session(ctx, eng, c.Subject)
 			if err != nil {
 				return err
 			}
 			b.Subject.ID = string(s.ID)
+		}
+		if c.DryRun {
+			a.say("would let %s %s spend %s %s, %s", b.Scope, a.line(b.Subject.ID, cellChars), b.Limit, b.Currency, during(b.Period))
+			return nil
 		}
 		set, err := eng.SetBudget(ctx, b, operator)
 		if err != nil {
@@ -83,7 +91,7 @@ func during(p budget.Period) string {
 
 // standing is all of a budget.
 func (a *app) standing(s budget.Standing) []field {
-	now := time.Now()
+	now := a.now()
 	fields := []field{
 		{"budget", cell{string(s.ID), bold}},
 		{"of", cell{text: string(s.Scope) + " " + s.Subject.ID}},
@@ -162,7 +170,7 @@ func (c *budgetShow) Run(ctx context.Context, a *app) error {
 }
 
 type budgetLedger struct {
-	Budget string `arg:"" help:"Its id."`
+	Budget string `arg:"" help:"Its id, or a unique beginning of it."`
 	Limit  int    `help:"Only the last so many lines; 0: all." default:"50"`
 	output
 }
@@ -170,11 +178,15 @@ type budgetLedger struct {
 // Run shows the lines of a ledger.
 func (c *budgetLedger) Run(ctx context.Context, a *app) error {
 	return a.read(ctx, func(eng Engine) error {
-		found, err := eng.BudgetEntries(ctx, perdure.BudgetID(c.Budget), c.Limit)
+		b, err := a.budget(ctx, eng, c.Budget)
 		if err != nil {
 			return err
 		}
-		now := time.Now()
+		found, err := eng.BudgetEntries(ctx, b.ID, c.Limit)
+		if err != nil {
+			return err
+		}
+		now := a.now()
 		return listing[budget.Entry]{
 			noun: "lines",
 			head: []string{"AT", "KIND", "AMOUNT", "NAME", "SESSION", "WORK"},
@@ -195,34 +207,81 @@ func (c *budgetLedger) Run(ctx context.Context, a *app) error {
 
 type budgetResume struct {
 	Session string `arg:"" help:"Its id, or a unique beginning of it, or its title, or last."`
+	DryRun  bool   `help:"Only say what would be done."`
+	output
 }
 
 // Run lets a session go on.
 func (c *budgetResume) Run(ctx context.Context, a *app) error {
-	return a.with(ctx, writing(false), func(eng Engine) error {
+	if err := c.suits(engine.Session{}); err != nil {
+		return err
+	}
+	return a.with(ctx, writing(c.DryRun), func(eng Engine) error {
 		s, err := a.session(ctx, eng, c.Session)
 		if err != nil {
 			return err
+		}
+		if c.DryRun {
+			a.say("would let %s go on, which is %s: %s", s.ID, s.Status, a.line(s.Title, cellChars))
+			return nil
 		}
 		if err := eng.ResumeSession(ctx, s.ID, operator); err != nil {
 			return err
 		}
 		a.say("%s may go on; where nobody works on it, it does with: %s run %s--session %s", s.ID, program, a.dirFlag(), s.ID)
-		return nil
+		if s, err = eng.Session(ctx, s.ID); err != nil {
+			return fmt.Errorf("read the session: %w", err)
+		}
+		return c.quietly(ctx, a, string(s.ID), s)
 	})
 }
 
 type budgetRemove struct {
-	Budget string `arg:"" help:"Its id."`
+	Budget string `arg:"" help:"Its id, or a unique beginning of it."`
+	DryRun bool   `help:"Only say what would be done."`
+	Yes    bool   `short:"y" help:"Do not ask, also on a terminal."`
+	output
 }
 
 // Run removes a budget.
 func (c *budgetRemove) Run(ctx context.Context, a *app) error {
-	return a.with(ctx, writing(false), func(eng Engine) error {
-		if err := eng.RemoveBudget(ctx, perdure.BudgetID(c.Budget)); err != nil {
+	if err := c.suits(gone{}); err != nil {
+		return err
+	}
+	return a.with(ctx, writing(c.DryRun), func(eng Engine) error {
+		b, err := a.budget(ctx, eng, c.Budget)
+		if err != nil {
 			return err
 		}
-		a.say("%s is gone, with its ledger", a.line(c.Budget, cellChars))
-		return nil
+		what := fmt.Sprintf("%s, which caps %s %s at %s %s, with its ledger", b.ID, b.Scope, a.line(b.Subject.ID, cellChars), b.Limit, b.Currency)
+		if c.DryRun {
+			a.say("would remove %s", what)
+			return nil
+		}
+		if err := a.confirm(ctx, c.Yes, "remove "+what+"?"); err != nil {
+			return err
+		}
+		if err := eng.RemoveBudget(ctx, b.ID); err != nil {
+			return err
+		}
+		a.say("%s is gone, with its ledger", b.ID)
+		return c.quietly(ctx, a, string(b.ID), gone{string(b.ID), true})
 	})
+}
+
+// budget finds a budget by what was typed.
+func (a *app) budget(ctx context.Context, eng engine.Budgets, typed string) (budget.Standing, error) {
+	all, err := eng.Budgets(ctx, engine.BudgetFilter{})
+	if err != nil {
+		return budget.Standing{}, fmt.Errorf("list budgets: %w", err)
+	}
+	var candidates []candidate
+	for _, b := range all {
+		candidates = append(candidates, candidate{id: string(b.ID), about: string(b.Scope) + " " + b.Subject.ID})
+	}
+	id, err := choose("budget", typed, candidates)
+	if err != nil {
+		return budget.Standing{}, err
+	}
+	return all[slices.IndexFunc(all, func(b budget.Standing) bool { return string(b.ID) == id })], nil
 }

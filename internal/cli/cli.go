@@ -59,6 +59,9 @@ type World struct {
 	Admin  admin.Hands
 	WayOut WayOut
 
+	Wire Wire                         // nil: there is no way to a server
+	Keys func() (func() error, error) // lets keys of the terminal come one by one; what it returns gives the terminal back. nil: in lines
+
 	MCP       mcp.Hands
 	Chaos     storm.Storm // Program, Dial and Addr are set
 	ChaosPart func(context.Context, ChaosPart) error
@@ -78,9 +81,15 @@ type commandLine struct {
 	Flags flags `embed:""`
 
 	Run     runCommand     `cmd:"" help:"Speak with an agent, and wait until its work has come home."`
-	Session sessionCommand `cmd:"" help:"Conversations: list, show, send, fork, export, import, delete."`
+	PS      psCommand      `cmd:"" name:"ps" help:"Show what goes on, by what is to be done about it."`
+	Log     taskLog        `cmd:"" help:"Print what a task wrote; the same as task log."`
+	Attach  attachCommand  `cmd:"" help:"Show what a task writes and send it what is typed. Leaving it never ends it."`
+	Cancel  taskCancel     `cmd:"" help:"End a task, and everything it started; the same as task cancel."`
+	Resolve taskResolve    `cmd:"" help:"Say what became of a task or call whose outcome is unknown; the same as task resolve."`
+	Session sessionCommand `cmd:"" help:"Conversations: new, list, show, send, tail, interrupt, fork, export, import, delete."`
 	Event   eventCommand   `cmd:"" help:"The journal of a session: list, tail."`
-	Task    taskCommand    `cmd:"" help:"Work that outlives a turn: list, show, log, watch, input, message, detach, delivery, drain, cancel, resolve."`
+	Task    taskCommand    `cmd:"" help:"Work that outlives a turn: list, show, log, watch, attach, input, message, detach, delivery, drain, cancel, resolve."`
+	Call    callCommand    `cmd:"" help:"The effect ledger of a session: list, show, resolve."`
 
 	Approval approvalCommand `cmd:"" help:"Questions whether calls may run: list, show, approve, deny."`
 	Approve  approvalApprove `cmd:"" help:"Let a call run that waits for a yes; the same as approval approve."`
@@ -90,43 +99,55 @@ type commandLine struct {
 	Cost     costCommand     `cmd:"" help:"What was spent: report."`
 	Webhook  webhookCommand  `cmd:"" help:"Send what happens to a URL: create, list, show, change, test, deliveries, redeliver, delete."`
 
+	File   fileCommand   `cmd:"" help:"The files of a session: ls, cat, put, get, mv, rm."`
+	Value  valueCommand  `cmd:"" help:"What a session keeps by name: get, set, list, delete."`
+	Secret secretCommand `cmd:"" help:"What a session's tools may use and nobody may read: set, rotate, list, delete."`
+
 	Tool    toolCommand    `cmd:"" help:"The tools: list, show, call."`
 	Token   tokenCommand   `cmd:"" help:"Who may ask a server: create, list, revoke."`
 	Egress  egressCommand  `cmd:"" help:"Which hosts tools may reach: list, allow, deny, test."`
 	Admin   admin.Commands `cmd:"" help:"Look after a data directory: backup, restore, verify, gc, rotate-key."`
 	MCP     mcp.Commands   `cmd:"" name:"mcp" help:"Tools for MCP clients, and durable calls for MCP servers: serve, proxy, config."`
+	API     apiCommand     `cmd:"" name:"api" help:"Send one request to the HTTP API, and print the answer."`
+	Config  configCommand  `cmd:"" help:"What is set, and where: list, check, schema."`
 	Serve   serveCommand   `cmd:"" help:"Serve a data directory over HTTP, until it is stopped."`
 	Demo    demoCommand    `cmd:"" help:"See it at work: crash."`
 	Chaos   chaosCommand   `cmd:"" help:"Kill a server again and again while sessions are in work, and judge what is left: yours, or this program's."`
 	Part    chaosPart      `cmd:"" hidden:"" name:"chaos-part" help:"The processes that chaos starts."`
 	Doctor  doctorCommand  `cmd:"" help:"Say what is fine here, and how to mend what is not."`
 	Version versionCommand `cmd:"" help:"Say which version this is."`
-	Help    helpCommand    `cmd:"" help:"Help on a command or a topic: exit-codes, environment."`
+	Help    helpCommand    `cmd:"" help:"Help on a command or a topic: configuration, effects, environment, exit-codes, formatting, recovery."`
+
+	Completion completionCommand `cmd:"" help:"Print what completes command lines in a shell, ids included."`
+	Complete   completeCommand   `cmd:"" hidden:"" name:"__complete" help:"What a shell asks to complete a command line."`
 }
 
 // flags are those of every command.
 type flags struct {
-	Data     string `help:"The data directory." placeholder:"DIR" env:"PERDURE_DATA" type:"path" default:"${data}"`
-	Database string `help:"Keep sessions in this Postgres database, postgres://USER@HOST/NAME. Servers on several machines may share it; what they keep on their own disk stays in the data directory." placeholder:"URL" env:"PERDURE_DATABASE"`
-	Server   string `help:"Ask this server instead of a data directory: http://HOST:PORT, or unix:///PATH. Its token is read from PERDURE_TOKEN." placeholder:"URL" env:"PERDURE_SERVER"`
-	Color    string `help:"Colours: auto, always or never. NO_COLOR turns them off, too." placeholder:"WHEN" enum:"auto,always,never" default:"auto"`
-	Raw      bool   `help:"Print control characters of the data as they are, also on a terminal."`
-	NoInput  bool   `help:"Never ask, never wait for input."`
-	Verbose  bool   `help:"Log what happens inside, on stderr."`
+	Data       string `help:"The data directory." placeholder:"DIR" env:"PERDURE_DATA" type:"path" default:"${data}"`
+	Database   string `help:"Keep sessions in this Postgres database, postgres://USER@HOST/NAME. Servers on several machines may share it; what they keep on their own disk stays in the data directory." placeholder:"URL" env:"PERDURE_DATABASE"`
+	Server     string `help:"Ask this server instead of a data directory: http://HOST:PORT, or unix:///PATH. Its token is read from PERDURE_TOKEN." placeholder:"URL" env:"PERDURE_SERVER"`
+	Color      string `help:"Colours: auto, always or never. NO_COLOR turns them off, too." placeholder:"WHEN" enum:"auto,always,never" default:"auto"`
+	TimeFormat string `help:"How tables write moments: relative, rfc3339 (in UTC) or local. JSON always has RFC 3339." placeholder:"FORM" enum:"relative,rfc3339,local" default:"relative"`
+	Raw        bool   `help:"Print control characters of the data as they are, also on a terminal."`
+	NoInput    bool   `help:"Never ask, never wait for input."`
+	Profile    string `help:"The profile of the configuration files that counts." placeholder:"NAME" env:"PERDURE_PROFILE"`
+	Verbose    bool   `help:"Log what happens inside, on stderr."`
 }
 
 // app is one command in work.
 type app struct {
 	World
-	flags flags
-	paint paint
-	moves bool // stdout is a terminal whose cursor can be moved (C3)
-	log   *slog.Logger
-	stdin io.Reader
-	out   *sink // stdout
-	ctrlC ctrlC
-	kong  *kong.Kong
-	end   func(error) // ends the command's context
+	flags    flags
+	paint    paint
+	moves    bool // stdout is a terminal whose cursor can be moved (C3)
+	log      *slog.Logger
+	stdin    io.Reader
+	out      *sink // stdout
+	ctrlC    ctrlC
+	kong     *kong.Kong
+	settings configured  // what the configuration files say
+	end      func(error) // ends the command's context
 }
 
 // Main runs one command and returns its exit code. It never panics and never exits by itself.
@@ -163,6 +184,7 @@ func (a *app) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read the grammar: %w", err)
 	}
+	a.settings = a.configure()
 	parsed, err := a.kong.Parse(a.Args)
 	if helped {
 		return nil
@@ -171,7 +193,7 @@ func (a *app) run(ctx context.Context) error {
 	a.paint = newPaint(line.Flags.Color, a.Terminal, a.Env)
 	a.moves = a.Terminal.Stdout && a.Env("TERM") != "dumb"
 	if err == nil {
-		err = formOf(parsed)
+		err = errors.Join(a.settings.obeyed(parsed), formOf(parsed))
 	}
 	if err != nil {
 		return a.misused(err)
@@ -243,6 +265,10 @@ func (a *app) complain(err error) {
 	}
 	a.say("%s: %s", program, strings.ReplaceAll(a.text(err.Error()), "\n", "\n  "))
 	a.say("  %s", strings.ReplaceAll(a.text(a.advice(err)), "\n", "\n  "))
+	var asked interface{ Request() string } // of whoever answers from afar
+	if errors.As(err, &asked) && asked.Request() != "" && !strings.Contains(err.Error(), asked.Request()) {
+		a.say("  request %s", a.line(asked.Request(), cellChars))
+	}
 }
 
 // advice is what to do about an error: what it says itself, or what its kind asks for.

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine"
 )
 
 // conversation is a run that goes on in a session.
@@ -29,12 +31,31 @@ func (c *conversation) send(ctx context.Context, text string) error {
 // once shows the session until it is at rest, and says how the run went.
 func (c *conversation) once(ctx context.Context) error {
 	err := turning(ctx, c.eng, c.stream.untilRest)
-	c.a.say("%s", c.stream.tally.cost())
+	c.a.say("%s", c.stream.tally.cost(c.money(ctx)))
 	if err != nil {
 		c.left(err)
 		return err
 	}
 	return c.stream.tally.end()
+}
+
+// moneyTime is how long the end of a run waits for its price.
+const moneyTime = 2 * time.Second
+
+// money is what the models of this run cost, as far as it is known: the run of a session is told to its end, also where it was
+// left.
+func (c *conversation) money(ctx context.Context) string {
+	const unknown = "unknown"
+	if c.stream.tally.first.IsZero() {
+		return unknown
+	}
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), moneyTime)
+	defer stop()
+	report, err := c.eng.Costs(ctx, engine.CostQuery{Group: "session", Session: c.stream.id, Since: c.stream.tally.first})
+	if err != nil || report.Total.ModelCalls == 0 {
+		return unknown
+	}
+	return cost(report.Total)
 }
 
 // interrupt takes the first Ctrl-C: it ends the turn, and nothing that runs in the background (C9).
@@ -86,7 +107,7 @@ func (c *conversation) run(ctx context.Context) error {
 		end(nil)
 		return errors.Join(err, endOf(<-followed))
 	})
-	c.a.say("%s", c.stream.tally.cost())
+	c.a.say("%s", c.stream.tally.cost(c.money(ctx)))
 	c.left(err)
 	return err
 }

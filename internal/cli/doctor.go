@@ -85,7 +85,7 @@ func (c *doctorCommand) processes(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	now := time.Now()
+	now := a.now()
 	list := listing[Process]{
 		noun: "supervised commands",
 		head: []string{"STATE", "PID", "STARTED", "OWNER", "PROGRAM"},

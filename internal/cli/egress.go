@@ -93,6 +93,8 @@ func (c *egressList) Run(ctx context.Context, a *app) error {
 type egressPatterns struct {
 	Patterns []string `arg:"" name:"pattern" help:"A host, *.HOST for it and all below, or the beginning of a URL."`
 	Remove   bool     `help:"Take the rule away again."`
+	DryRun   bool     `help:"Only say what would be done."`
+	output
 }
 
 type egressAllow struct {
@@ -102,23 +104,26 @@ type egressAllow struct {
 }
 
 // Run allows hosts.
-func (c *egressAllow) Run(a *app) error {
+func (c *egressAllow) Run(ctx context.Context, a *app) error {
 	if c.Webhook {
-		return c.change(a, ruleWebhook)
+		return c.change(ctx, a, ruleWebhook)
 	}
 	if c.Private {
-		return c.change(a, rulePrivate)
+		return c.change(ctx, a, rulePrivate)
 	}
-	return c.change(a, ruleAllowed)
+	return c.change(ctx, a, ruleAllowed)
 }
 
 type egressDeny struct{ egressPatterns }
 
 // Run denies hosts.
-func (c *egressDeny) Run(a *app) error { return c.change(a, ruleBlocked) }
+func (c *egressDeny) Run(ctx context.Context, a *app) error { return c.change(ctx, a, ruleBlocked) }
 
 // change adds or removes rules of a kind. What is there already, or is not, changes nothing.
-func (c egressPatterns) change(a *app, kind string) error {
+func (c egressPatterns) change(ctx context.Context, a *app, kind string) error {
+	if err := c.suits([]wayOutRule{}); err != nil {
+		return err
+	}
 	rules, err := a.rules()
 	if err != nil {
 		return err
@@ -134,12 +139,16 @@ func (c egressPatterns) change(a *app, kind string) error {
 			*list = append(*list, pattern)
 		}
 	}
-	if err := a.WayOut.SetRules(a.flags.Data, rules); err != nil {
-		return err
-	}
 	verb := kind
 	if c.Remove {
 		verb = "not " + kind + " any more"
+	}
+	if c.DryRun {
+		a.say("would be %s: %s", verb, a.line(strings.Join(c.Patterns, " "), 300))
+		return nil
+	}
+	if err := a.WayOut.SetRules(a.flags.Data, rules); err != nil {
+		return err
 	}
 	a.say("%s: %s", verb, a.line(strings.Join(c.Patterns, " "), 300))
 	switch after := len(rules.Allowed); {
@@ -148,7 +157,7 @@ func (c egressPatterns) change(a *app, kind string) error {
 	case before > 0 && after == 0:
 		a.say("no host is allowed by name now, so every public one may be reached")
 	}
-	return nil
+	return listing[wayOutRule]{name: func(r wayOutRule) string { return r.Pattern }, noun: "rules", tell: func([]wayOutRule) {}}.print(ctx, a, c.output, rules.lines())
 }
 
 // rules reads what stands in the data directory.

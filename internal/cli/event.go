@@ -83,7 +83,7 @@ func wanted(t perdure.EventType, types []string) bool {
 
 type eventTail struct {
 	Session string `arg:"" help:"Its id, or a unique beginning of it, or its title, or last."`
-	Output  string `short:"o" help:"How to print them: text or jsonl." placeholder:"FORM" enum:"text,jsonl" default:"text"`
+	Output  string `short:"o" help:"How to print them: text, or json: a line each." placeholder:"FORM" enum:"text,json,jsonl" default:"text"`
 	After   *int64 `help:"Begin after this sequence number, not with the last ten events." placeholder:"SEQ"`
 }
 
@@ -155,7 +155,7 @@ func (c *eventTail) page(ctx context.Context, a *app, eng engine.Journals, t tai
 
 // event prints one event as a line of text or of JSON.
 func (a *app) event(e perdure.Event, form string) error {
-	if form == "jsonl" {
+	if form != "text" {
 		text, err := perdure.EncodeEvent(e)
 		if err != nil {
 			return fmt.Errorf("write event %d: %w", e.Seq, err)

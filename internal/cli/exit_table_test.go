@@ -12,7 +12,7 @@ import (
 	"github.com/perdure/perdure/engine"
 )
 
-// TestC04Commands wants every exit code of help exit-codes from a command, but for the one that nothing gives yet.
+// TestC04Commands wants every exit code of help exit-codes from a command, but for the one that only a server gives.
 func TestC04Commands(t *testing.T) {
 	t.Parallel()
 	one := []engine.Session{{ID: "session_1", Title: "same"}, {ID: "session_2", Title: "same"}}
@@ -23,7 +23,7 @@ func TestC04Commands(t *testing.T) {
 	cancel()
 	late, stop := context.WithTimeout(t.Context(), 0)
 	defer stop()
-	given := map[int]bool{exitDenied: true} // not there yet
+	given := map[int]bool{exitDenied: true} // TestC04API has it
 	for _, test := range []struct {
 		code    int
 		command command

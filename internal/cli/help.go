@@ -9,12 +9,14 @@ import (
 )
 
 type helpCommand struct {
-	Topic []string `arg:"" optional:"" help:"A command, or a topic: exit-codes, environment."`
+	Topic []string `arg:"" optional:"" help:"A command, or a topic: configuration, effects, environment, exit-codes, formatting, recovery."`
 }
 
 // topics returns what help tells besides the commands.
 func topics() map[string]string {
-	return map[string]string{"exit-codes": exitCodes(), "environment": environment}
+	return map[string]string{
+		"exit-codes": exitCodes(), "environment": environment, "formatting": formatting, "effects": effects, "recovery": recovery, "configuration": configuration,
+	}
 }
 
 const environment = `
@@ -26,6 +28,8 @@ PERDURE_SERVER   a server to ask instead, as --server
 PERDURE_TOKEN    the token of that server
 PERDURE_ADDR     where serve listens, as --addr
 PERDURE_SANDBOX  what commands may do, as --sandbox of run and serve
+PERDURE_PROFILE  the profile of the configuration files, as --profile
+XDG_CONFIG_HOME  where the configuration of the user is: perdure help configuration
 NO_COLOR         no colours
 CLICOLOR_FORCE   colours also where there is no terminal
 TERM=dumb        no colours, and the cursor never moves
@@ -40,7 +44,7 @@ func (c *helpCommand) Run(a *app) error {
 	if _, err := a.kong.Parse(append(c.Topic, "--help")); err != nil {
 		names := slices.Sorted(maps.Keys(topics()))
 		return misuse(fmt.Sprintf("there is no help on %q", strings.Join(c.Topic, " ")),
-			"the topics are "+strings.Join(names, " and ")+"; "+program+" --help lists the commands")
+			"the topics are "+strings.Join(names, ", ")+"; "+program+" --help lists the commands")
 	}
 	return nil
 }

@@ -61,7 +61,11 @@ func beginsWith(id, typed string) bool {
 
 // hint says what else may have been meant, and where the names stand.
 func hint(noun, typed string, all []candidate) string {
-	list := fmt.Sprintf("%s %s list shows them", program, noun)
+	verb := "list"
+	if noun == "budget" {
+		verb = "show"
+	}
+	list := fmt.Sprintf("%s %s %s shows them", program, noun, verb)
 	best, distance := "", 3
 	for _, c := range all {
 		for _, name := range []string{c.id, c.named} {

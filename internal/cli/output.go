@@ -136,14 +136,18 @@ func (a *app) jsonText(text []byte) error {
 // cellChars bounds a cell of a table, but for the last of its row, which wraps where it will.
 const cellChars = 60
 
-// table writes columns. Widths are counted before colours.
+// table writes columns below their titles.
 func (a *app) table(head []string, rows [][]cell) {
 	top := []cell{}
 	for _, title := range head {
 		top = append(top, cell{title, dim})
 	}
-	rows = append([][]cell{top}, rows...)
-	widths := make([]int, len(head))
+	a.rows(append([][]cell{top}, rows...))
+}
+
+// rows writes columns, of which each row has the same number. Widths are counted before colours.
+func (a *app) rows(rows [][]cell) {
+	widths := make([]int, len(rows[0]))
 	for _, row := range rows {
 		for i := range row {
 			row[i].text = a.line(row[i].text, cellChars)

@@ -39,7 +39,7 @@ type runCommand struct {
 	Session      string        `help:"Go on with this session." placeholder:"ID" xor:"session"`
 	Last         bool          `help:"Go on with the session that was started last." xor:"session"`
 	Bg           bool          `help:"Only hand over the message, print the session's id, and leave."`
-	Output       string        `short:"o" help:"How to print: text, or jsonl for the events." placeholder:"FORM" enum:"text,jsonl" default:"text"`
+	Output       string        `short:"o" help:"How to print: text, or json: a line for each event." placeholder:"FORM" enum:"text,json,jsonl" default:"text"`
 }
 
 // Run speaks with an agent.
@@ -245,7 +245,7 @@ func (c *runCommand) speak(ctx context.Context, a *app, talk *conversation, s en
 		talk.stream.alone = a.dirFlag() + "--session " + string(s.ID)
 	}
 	talk.stream.show = newVoice(a, talk.stream.fold)
-	if c.Output == "jsonl" {
+	if c.Output != "text" {
 		talk.stream.show = journal{a}
 	}
 	if s.LastSeq == 1 { // a new session: its first event belongs to what is shown

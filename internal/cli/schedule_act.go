@@ -150,10 +150,14 @@ type scheduleDelete struct {
 	Schedule string `arg:"" help:"Its id, or a unique beginning of it, or its title."`
 	DryRun   bool   `help:"Only say what would be done."`
 	Yes      bool   `short:"y" help:"Do not ask, also on a terminal."`
+	output
 }
 
 // Run deletes a schedule.
 func (c *scheduleDelete) Run(ctx context.Context, a *app) error {
+	if err := c.suits(gone{}); err != nil {
+		return err
+	}
 	return a.onSchedule(ctx, c.Schedule, c.DryRun, func(eng Engine, s perdure.Schedule) error {
 		if c.DryRun {
 			a.say("would delete %s, with the record of its %d fires", s.ID, s.Count)
@@ -166,6 +170,6 @@ func (c *scheduleDelete) Run(ctx context.Context, a *app) error {
 			return err
 		}
 		a.say("deleted %s", s.ID)
-		return nil
+		return c.quietly(ctx, a, string(s.ID), gone{string(s.ID), true})
 	})
 }

@@ -39,12 +39,12 @@ func (c *scheduleList) Run(ctx context.Context, a *app) error {
 				chosen = append(chosen, s)
 			}
 		}
-		return schedules(time.Now()).print(ctx, a, c.output, chosen)
+		return schedules(a.now()).print(ctx, a, c.output, chosen)
 	})
 }
 
 // schedules is how schedules are listed.
-func schedules(now time.Time) listing[perdure.Schedule] {
+func schedules(now clock) listing[perdure.Schedule] {
 	return listing[perdure.Schedule]{
 		noun: "schedules",
 		head: []string{"SCHEDULE", "STATE", "WHEN", "ZONE", "NEXT", "FIRES", "TITLE", "DOES"},
@@ -52,7 +52,7 @@ func schedules(now time.Time) listing[perdure.Schedule] {
 		row: func(s perdure.Schedule) []cell {
 			next := ""
 			if !s.NextAt.IsZero() {
-				next = "in " + span(s.NextAt.Sub(now))
+				next = now.until(s.NextAt)
 			}
 			return []cell{
 				{string(s.ID), bold}, {stateOf(s), scheduleColor(s)}, {text: when(s)}, {text: s.Zone}, {text: next}, {text: fmt.Sprint(s.Count)},
@@ -102,7 +102,7 @@ func (o output) showSchedule(ctx context.Context, a *app, s perdure.Schedule) er
 }
 
 func (a *app) scheduleFields(s perdure.Schedule) []field {
-	now := time.Now()
+	now := a.now()
 	count := fmt.Sprint(s.Count)
 	if s.Failures > 0 {
 		count += fmt.Sprintf(", of which the last %d failed", s.Failures)
@@ -136,11 +136,11 @@ func (a *app) scheduleFields(s perdure.Schedule) []field {
 	return all
 }
 
-func ahead(t, now time.Time) string {
+func ahead(t time.Time, now clock) string {
 	if t.IsZero() {
 		return ""
 	}
-	return t.UTC().Format(time.RFC3339) + "  (in " + span(t.Sub(now)) + ")"
+	return t.UTC().Format(time.RFC3339) + "  (in " + span(t.Sub(now.Time)) + ")"
 }
 
 // tells says of which ends the session is told.

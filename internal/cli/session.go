@@ -21,6 +21,10 @@ type sessionCommand struct {
 	List sessionList `cmd:"" help:"List sessions, newest first."`
 	Show sessionShow `cmd:"" help:"Show a session: where it stands, what was said, what still runs."`
 	Send sessionSend `cmd:"" help:"Hand a message to a session. It is durable when the command returns."`
+	New  sessionNew  `cmd:"" help:"Start a session in which nothing was said yet."`
+	Tail eventTail   `cmd:"" help:"Print the events of a session as they come; the same as event tail."`
+
+	Interrupt sessionInterrupt `cmd:"" help:"End the turn that runs. What works in the background stays."`
 
 	Fork   sessionFork   `cmd:"" help:"Start a session with what was said in another one, without doing anything again."`
 	Export sessionExport `cmd:"" help:"Write a session with all that belongs to it as JSON lines. They are confidential."`
@@ -34,7 +38,7 @@ type sessionList struct {
 }
 
 // sessions is how sessions are listed.
-func sessions(now time.Time) listing[engine.Session] {
+func sessions(now clock) listing[engine.Session] {
 	return listing[engine.Session]{
 		noun: "sessions",
 		head: []string{"SESSION", "STATUS", "OPEN", "UNKNOWN", "EVENTS", "UPDATED", "TITLE"},
@@ -59,7 +63,7 @@ func (c *sessionList) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return fmt.Errorf("list sessions: %w", err)
 		}
-		return sessions(time.Now()).print(ctx, a, c.output, all)
+		return sessions(a.now()).print(ctx, a, c.output, all)
 	})
 }
 
@@ -86,7 +90,7 @@ func (c *sessionShow) Run(ctx context.Context, a *app) error {
 
 // tell prints the session for people.
 func (c *sessionShow) tell(a *app, s engine.Session, fold *perdure.Session) {
-	now := time.Now()
+	now := a.now()
 	a.fields(
 		field{"session", cell{string(s.ID), bold}},
 		field{"title", cell{text: s.Title}},
@@ -186,12 +190,15 @@ func gist(m perdure.Message) string {
 }
 
 // moment writes a time for a show: the whole of it, and how long ago.
-func moment(t, now time.Time) string {
+func moment(t time.Time, now clock) string {
 	if t.IsZero() {
 		return ""
 	}
+	if at := now.stamp(t); at != "" {
+		return at
+	}
 	when := ago(t, now)
-	if ahead := t.Sub(now); ahead > time.Second { // less is another machine's clock
+	if ahead := t.Sub(now.Time); ahead > time.Second { // less is another machine's clock
 		when = "in " + span(ahead)
 	}
 	return t.Format(time.RFC3339) + "  (" + when + ")"
@@ -202,7 +209,7 @@ type sessionSend struct {
 	Text    string `arg:"" help:"What to say."`
 	Wait    bool   `help:"Wait for the answer, as run does."`
 	DryRun  bool   `help:"Only say what would be done."`
-	Output  string `short:"o" help:"With --wait: text, or jsonl for the events." placeholder:"FORM" enum:"text,jsonl" default:"text"`
+	Output  string `short:"o" help:"With --wait: text, or json: a line for each event." placeholder:"FORM" enum:"text,json,jsonl" default:"text"`
 }
 
 // Run hands over a message.
@@ -352,10 +359,14 @@ type sessionDelete struct {
 	Session string `arg:"" help:"Its id, or a unique beginning of it, or its title, or last."`
 	Yes     bool   `short:"y" help:"Do not ask."`
 	DryRun  bool   `help:"Only say what would go."`
+	output
 }
 
 // Run shows what would go, asks, and deletes it.
 func (c *sessionDelete) Run(ctx context.Context, a *app) error {
+	if err := c.suits(gone{}); err != nil {
+		return err
+	}
 	return a.with(ctx, writing(c.DryRun), func(eng Engine) error {
 		s, err := a.session(ctx, eng, c.Session)
 		if err != nil {
@@ -375,17 +386,18 @@ func (c *sessionDelete) Run(ctx context.Context, a *app) error {
 				todo: "--yes says it: " + program + " session delete " + a.dirFlag() + string(s.ID) + " --yes",
 			}
 		}
-		if err := a.confirm(ctx, c.Yes, "delete "+what+", for ever?"); err != nil {
+		if err := a.confirmName(ctx, c.Yes, "delete "+what+", for ever?", lastDigits(string(s.ID))); err != nil {
 			return err
 		}
 		err = eng.DeleteSession(ctx, s.ID)
 		if errors.Is(err, perdure.Conflict) {
 			return &fault{err: err, what: err.Error(), todo: "nothing was deleted; perdure session show says what is at work, task cancel ends it"}
 		}
-		if err == nil {
-			a.say("%s is gone, with all that belonged to it", s.ID)
+		if err != nil {
+			return err
 		}
-		return err
+		a.say("%s is gone, with all that belonged to it", s.ID)
+		return c.quietly(ctx, a, string(s.ID), gone{string(s.ID), true})
 	})
 }
 

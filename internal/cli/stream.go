@@ -333,10 +333,10 @@ func (t *tally) add(e perdure.Event) {
 	}
 }
 
-// cost is the line that a run ends with (C9). Prices are not known here, and are not guessed.
-func (t *tally) cost() string {
-	return fmt.Sprintf("%s · %s · %d tokens in, %d out · %s · money unknown",
-		count(t.models, "model call"), count(t.calls, "tool call"), t.usage.InputTokens, t.usage.OutputTokens, span(t.last.Sub(t.first)))
+// cost is the line that a run ends with (C9). Money is what the prices come to, or the word that it is not known.
+func (t *tally) cost(money string) string {
+	return fmt.Sprintf("%s · %s · %d tokens in, %d out · %s · money %s",
+		count(t.models, "model call"), count(t.calls, "tool call"), t.usage.InputTokens, t.usage.OutputTokens, span(t.last.Sub(t.first)), money)
 }
 
 // end says how the run went: nil when all of it is well (C4).

@@ -57,7 +57,7 @@ func TestC09Tally(t *testing.T) {
 		}
 
 		const want = "2 model calls · 2 tool calls · 30 tokens in, 5 out · 4.0 s · money unknown"
-		if got := sum.cost(); got != want {
+		if got := sum.cost("unknown"); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	})

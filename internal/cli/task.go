@@ -11,17 +11,18 @@ import (
 )
 
 type taskCommand struct {
-	List     taskList     `cmd:"" help:"List tasks in the order of their creation."`
-	Show     taskShow     `cmd:"" help:"Show a task."`
-	Log      taskLog      `cmd:"" help:"Print what a task wrote, byte for byte."`
-	Watch    taskWatch    `cmd:"" help:"Show how a task goes on, until it has ended."`
-	Input    taskInput    `cmd:"" help:"Answer the question of a task, or show it."`
-	Message  taskMessage  `cmd:"" help:"Hand a message to a task."`
-	Detach   taskDetach   `cmd:"" help:"Let a call that runs go on in the background, as a task."`
-	Delivery taskDelivery `cmd:"" help:"Say how the end of a task comes home, or show it."`
-	Drain    taskDrain    `cmd:"" help:"Hand over the results of a session that do not come home by themselves, each once."`
-	Cancel   taskCancel   `cmd:"" help:"End a task, and everything it started; or all of a session."`
-	Resolve  taskResolve  `cmd:"" help:"Say what became of a task or call whose outcome is unknown."`
+	List     taskList      `cmd:"" help:"List tasks in the order of their creation."`
+	Show     taskShow      `cmd:"" help:"Show a task."`
+	Log      taskLog       `cmd:"" help:"Print what a task wrote, byte for byte."`
+	Watch    taskWatch     `cmd:"" help:"Show how a task goes on, until it has ended."`
+	Attach   attachCommand `cmd:"" help:"Show what a task writes and send it what is typed. Leaving it never ends it."`
+	Input    taskInput     `cmd:"" help:"Answer the question of a task, or show it."`
+	Message  taskMessage   `cmd:"" help:"Hand a message to a task."`
+	Detach   taskDetach    `cmd:"" help:"Let a call that runs go on in the background, as a task."`
+	Delivery taskDelivery  `cmd:"" help:"Say how the end of a task comes home, or show it."`
+	Drain    taskDrain     `cmd:"" help:"Hand over the results of a session that do not come home by themselves, each once."`
+	Cancel   taskCancel    `cmd:"" help:"End a task, and everything it started; or all of a session."`
+	Resolve  taskResolve   `cmd:"" help:"Say what became of a task or call whose outcome is unknown."`
 }
 
 type taskList struct {
@@ -31,7 +32,7 @@ type taskList struct {
 }
 
 // tasks is how tasks are listed.
-func tasks(now time.Time) listing[perdure.Task] {
+func tasks(now clock) listing[perdure.Task] {
 	return listing[perdure.Task]{
 		noun: "tasks",
 		head: []string{"TASK", "STATE", "TOOL", "PROGRESS", "ATTEMPT", "AGE", "TITLE"},
@@ -40,7 +41,7 @@ func tasks(now time.Time) listing[perdure.Task] {
 			_, c := stateMark(t.State)
 			return []cell{
 				{string(t.ID), bold}, {string(t.State), c}, {text: t.Tool}, {text: progress(t.Progress)},
-				{text: fmt.Sprint(t.Attempt)}, {text: span(now.Sub(t.CreatedAt))}, {text: titleOf(t)},
+				{text: fmt.Sprint(t.Attempt)}, {text: now.age(t.CreatedAt)}, {text: titleOf(t)},
 			}
 		},
 	}
@@ -77,7 +78,7 @@ func (c *taskList) Run(ctx context.Context, a *app) error {
 				chosen = append(chosen, t)
 			}
 		}
-		return tasks(time.Now()).print(ctx, a, c.output, chosen)
+		return tasks(a.now()).print(ctx, a, c.output, chosen)
 	})
 }
 
@@ -96,12 +97,12 @@ func (c *taskShow) Run(ctx context.Context, a *app) error {
 		if t, err = eng.Task(ctx, t.ID); err != nil { // in a list its arguments are redacted
 			return fmt.Errorf("read the task: %w", err)
 		}
-		return c.show(ctx, a, shown{string(t.ID), t, func() { a.tellTask(t, time.Now()) }})
+		return c.show(ctx, a, shown{string(t.ID), t, func() { a.tellTask(t, a.now()) }})
 	})
 }
 
 // tellTask prints a task for people.
-func (a *app) tellTask(t perdure.Task, now time.Time) {
+func (a *app) tellTask(t perdure.Task, now clock) {
 	_, c := stateMark(t.State)
 	a.fields(
 		field{"task", cell{string(t.ID), bold}},
@@ -155,28 +156,28 @@ func taskError(t perdure.Task) string {
 	return string(t.Error.Kind) + because(t.Error.Message)
 }
 
-func heartbeat(t perdure.Task, now time.Time) string {
+func heartbeat(t perdure.Task, now clock) string {
 	if !t.State.Live() {
 		return ""
 	}
 	return ago(t.HeartbeatAt, now)
 }
 
-func deadline(t perdure.Task, now time.Time) string {
+func deadline(t perdure.Task, now clock) string {
 	switch {
 	case t.DeadlineAt.IsZero() || !t.State.Live():
 		return ""
-	case t.DeadlineAt.Before(now):
+	case t.DeadlineAt.Before(now.Time):
 		return moment(t.DeadlineAt, now)
 	}
-	return t.DeadlineAt.Format(time.RFC3339) + "  (in " + span(t.DeadlineAt.Sub(now)) + ")"
+	return t.DeadlineAt.Format(time.RFC3339) + "  (in " + span(t.DeadlineAt.Sub(now.Time)) + ")"
 }
 
 func (a *app) logLine(t perdure.Task) string {
 	return strings.TrimSpace(t.LogPath + "  " + count(t.LogBytes, "byte") + "  (" + program + " task log " + a.dirFlag() + string(t.ID) + ")")
 }
 
-func cancelLine(t perdure.Task, now time.Time) string {
+func cancelLine(t perdure.Task, now clock) string {
 	if !t.CancelRequested() {
 		return ""
 	}

@@ -114,10 +114,10 @@ func (c *taskCancel) all(ctx context.Context, a *app) error {
 			return err
 		case len(live) == 0:
 			a.say("nothing was done: %s has no task that has not ended", s.ID)
-			return tasks(time.Now()).print(ctx, a, c.output, live)
+			return tasks(a.now()).print(ctx, a, c.output, live)
 		case c.DryRun:
 			a.say("would cancel %s of %s", count(len(live), "task"), s.ID)
-			return tasks(time.Now()).print(ctx, a, c.output, live)
+			return tasks(a.now()).print(ctx, a, c.output, live)
 		}
 		question := fmt.Sprintf("end %s of %s, and everything they started?", count(len(live), "task"), s.ID)
 		if err := a.confirm(ctx, c.Yes, question); err != nil {
@@ -132,7 +132,7 @@ func (c *taskCancel) all(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		return tasks(time.Now()).print(ctx, a, c.output, live)
+		return tasks(a.now()).print(ctx, a, c.output, live)
 	})
 }
 
@@ -195,7 +195,7 @@ func (c *taskCancel) print(ctx context.Context, a *app, eng engine.Journals, don
 	}
 	err = c.show(ctx, a, shown{string(done.Task.ID), done, func() {
 		_, state := stateMark(done.Task.State)
-		now := time.Now()
+		now := a.now()
 		a.fields(
 			field{"task", cell{string(done.Task.ID), bold}},
 			field{"state", cell{string(done.Task.State), state}},

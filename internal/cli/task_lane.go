@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/perdure/perdure"
 )
@@ -341,7 +340,7 @@ func (c *taskDrain) Run(ctx context.Context, a *app) error {
 				}
 			}
 			a.say("would hand over %s", count(len(ready), "result"))
-			return tasks(time.Now()).print(ctx, a, c.output, ready)
+			return tasks(a.now()).print(ctx, a, c.output, ready)
 		}
 		ready, err := eng.DrainReady(ctx, s.ID)
 		if err != nil {
@@ -350,7 +349,7 @@ func (c *taskDrain) Run(ctx context.Context, a *app) error {
 		if len(ready) > 0 {
 			a.say("%s of %s handed over, for this once", count(len(ready), "result"), s.ID)
 		}
-		list := tasks(time.Now())
+		list := tasks(a.now())
 		list.noun, list.tell = "results to hand over", a.results
 		return list.print(ctx, a, c.output, ready)
 	})

@@ -3,8 +3,12 @@ package cli
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"regexp"
+	"strings"
+	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
@@ -14,16 +18,27 @@ import (
 const pageBytes = 256 << 10
 
 type taskLog struct {
-	Task   string `arg:"" help:"Its id, or a unique beginning of it, or its title."`
-	Offset int64  `help:"Begin with this byte of the whole log; a negative number counts from the end." placeholder:"BYTES" xor:"from"`
-	Tail   int    `help:"Begin with the last N lines." placeholder:"N" xor:"from"`
-	Follow bool   `short:"f" help:"Print what comes, until the task has ended."`
+	Task       string `arg:"" help:"Its id, or a unique beginning of it, or its title."`
+	Offset     int64  `help:"Begin with this byte of the whole log; a negative number counts from the end." placeholder:"BYTES" xor:"from"`
+	Tail       int    `help:"Begin with the last N lines." placeholder:"N" xor:"from"`
+	Follow     bool   `short:"f" help:"Print what comes, until the task has ended."`
+	Since      string `help:"Only what was written since then: 10m ago, or a moment as of RFC 3339." placeholder:"WHEN"`
+	Until      string `help:"Only what was written until then, likewise." placeholder:"WHEN"`
+	Attempt    int    `help:"Only what this attempt wrote, counted from 1." placeholder:"N"`
+	Stream     string `help:"Only this stream: out or err." placeholder:"NAME" enum:",out,err" default:""`
+	Grep       string `help:"Only lines in which this regular expression is found." placeholder:"REGEXP"`
+	Timestamps bool   `help:"Put before each line when it was written."`
+	Prefix     bool   `help:"Put before each line of which task and stream it is."`
 }
 
 // Run prints a log. What is printed is the log's own bytes; on a terminal, without what could drive it.
 func (c *taskLog) Run(ctx context.Context, a *app) error {
 	if c.Tail < 0 {
 		return misuse("--tail takes a number of lines", "")
+	}
+	only, err := c.sieve(time.Now())
+	if err != nil {
+		return err
 	}
 	var out io.Writer = a.out
 	if a.Terminal.Stdout && !a.flags.Raw {
@@ -36,21 +51,67 @@ func (c *taskLog) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		offset := c.Offset
-		if c.Tail > 0 {
-			if offset, err = tailOffset(ctx, eng, t.ID, c.Tail); err != nil {
+		at := logPlace{id: t.ID, offset: c.Offset, only: only, out: bytesOut{out}}
+		var lines *lineOut
+		if c.Grep != "" || c.Timestamps || c.Prefix || c.Tail > 0 && only.chooses() {
+			lines = &lineOut{w: out, grep: only.grep, stamps: c.Timestamps, keep: c.Tail}
+			if c.Prefix {
+				lines.prefix = t.ID
+			}
+			at.out = lines
+		} else if c.Tail > 0 {
+			if at.offset, err = tailOffset(ctx, eng, t.ID, c.Tail); err != nil {
 				return err
 			}
 		}
-		return c.print(ctx, a, eng, logPlace{t.ID, offset, out})
+		err = c.print(ctx, a, eng, at)
+		if lines != nil {
+			err = errors.Join(err, lines.close())
+		}
+		return err
 	})
+}
+
+// sieve is which parts of a log are wanted.
+func (c *taskLog) sieve(now time.Time) (s logSieve, err error) {
+	s = logSieve{attempt: c.Attempt, stream: c.Stream}
+	if s.since, err = whenTyped("since", c.Since, now); err != nil {
+		return s, err
+	}
+	if s.until, err = whenTyped("until", c.Until, now); err != nil {
+		return s, err
+	}
+	if c.Grep != "" {
+		if s.grep, err = regexp.Compile(c.Grep); err != nil {
+			return s, misuse("--grep: "+strings.TrimPrefix(err.Error(), "error parsing regexp: "), "it is a regular expression as of Go: (?i)error finds Error, too")
+		}
+	}
+	return s, nil
+}
+
+// whenTyped reads a moment: how long ago, or RFC 3339. Empty: none.
+func whenTyped(flag, typed string, now time.Time) (time.Time, error) {
+	if typed == "" {
+		return time.Time{}, nil
+	}
+	if d, err := time.ParseDuration(typed); err == nil && d >= 0 {
+		return now.Add(-d), nil
+	}
+	if t, err := time.Parse(time.RFC3339, typed); err == nil {
+		return t, nil
+	}
+	return time.Time{}, misuse(fmt.Sprintf("--%s %q is no moment", flag, typed), "write how long ago, as 10m or 2h, or a moment as 2006-01-02T15:04:05Z")
 }
 
 // logPlace is how far a log was printed, and where to.
 type logPlace struct {
 	id     perdure.TaskID
 	offset int64
-	out    io.Writer
+	only   logSieve
+	out    interface {
+		chunk(engine.Chunk) error
+		caughtUp() error // all that was there when the command began was written
+	}
 }
 
 // print writes the log from a place on, with -f until the task has ended and all of it is written.
@@ -60,8 +121,11 @@ func (c *taskLog) print(ctx context.Context, a *app, eng engine.Tasks, at logPla
 		if err != nil {
 			return false, fmt.Errorf("read task %s: %w", at.id, err)
 		}
-		at.offset, err = printLog(ctx, eng, at)
-		return t.State.Terminal(), err
+		over := false
+		if at.offset, over, err = printLog(ctx, eng, at); err == nil {
+			err = at.out.caughtUp()
+		}
+		return over || t.State.Terminal(), err
 	}
 	if !c.Follow {
 		_, err := look()
@@ -70,21 +134,27 @@ func (c *taskLog) print(ctx context.Context, a *app, eng engine.Tasks, at logPla
 	return a.follow(ctx, pollEvery, look)
 }
 
-// printLog writes what is there, and returns the offset of what comes next.
-func printLog(ctx context.Context, eng engine.Tasks, at logPlace) (int64, error) {
+// printLog writes what is there, and returns the offset of what comes next, and whether that is wanted no more.
+func printLog(ctx context.Context, eng engine.Tasks, at logPlace) (next int64, over bool, err error) {
 	for {
 		log, err := eng.TaskLog(ctx, at.id, at.offset, pageBytes)
 		if err != nil {
-			return at.offset, fmt.Errorf("read the log of %s: %w", at.id, err)
+			return at.offset, false, fmt.Errorf("read the log of %s: %w", at.id, err)
 		}
 		for _, chunk := range log.Chunks {
-			if _, err := at.out.Write(chunk.Bytes); err != nil {
-				return at.offset, err
+			if !at.only.until.IsZero() && chunk.At.After(at.only.until) {
+				return at.offset, true, nil
+			}
+			if !at.only.takes(chunk) {
+				continue
+			}
+			if err := at.out.chunk(chunk); err != nil {
+				return at.offset, false, err
 			}
 		}
 		at.offset = log.Next
 		if len(log.Chunks) == 0 {
-			return at.offset, nil
+			return at.offset, false, nil
 		}
 	}
 }

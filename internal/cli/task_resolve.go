@@ -18,11 +18,23 @@ type taskResolve struct {
 	Result       string `help:"With --happened: what it would have answered." placeholder:"JSON"`
 	Note         string `help:"How you know; it stands in the journal." placeholder:"TEXT"`
 	DryRun       bool   `help:"Only say what would be done."`
+	output
+}
+
+// resolved is what was said of an outcome, for programs.
+type resolved struct {
+	ID      string            `json:"id"`
+	Session perdure.SessionID `json:"session_id"`
+	Tool    string            `json:"tool"`
+	Outcome perdure.Answer    `json:"outcome"`
 }
 
 // Run records an operator's word on an unknown outcome (LG11).
 func (c *taskResolve) Run(ctx context.Context, a *app) error {
 	word, err := c.word()
+	if err == nil {
+		err = c.suits(resolved{})
+	}
 	if err != nil {
 		return err
 	}
@@ -51,7 +63,7 @@ func (c *taskResolve) Run(ctx context.Context, a *app) error {
 		}
 		a.say("resolved %s: %s", a.line(found.name, cellChars*2), word.Answer)
 		a.say("the agent hears of it: %s run %s--session %s", program, a.dirFlag(), found.key.Session)
-		return nil
+		return c.quietly(ctx, a, found.name, resolved{found.name, found.key.Session, found.tool, word.Answer})
 	})
 }
 

@@ -24,7 +24,7 @@ const (
 type taskWatch struct {
 	Task       string `arg:"" help:"Its id, or a unique beginning of it, or its title."`
 	ExitStatus bool   `help:"Exit with 8 unless it succeeds."`
-	Output     string `short:"o" help:"How to print it: text, or jsonl for the task at every change." placeholder:"FORM" enum:"text,jsonl" default:"text"`
+	Output     string `short:"o" help:"How to print it: text, or json: a line for the task at every change." placeholder:"FORM" enum:"text,json,jsonl" default:"text"`
 }
 
 // Run shows a task until it has ended. It is read again and again, so that it does not matter who answers.
@@ -34,7 +34,7 @@ func (c *taskWatch) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		w := &watcher{a: a, eng: eng, jsonl: c.Output == "jsonl", live: a.moves && c.Output == "text"}
+		w := &watcher{a: a, eng: eng, jsonl: c.Output != "text", live: a.moves && c.Output == "text"}
 		last, err := w.follow(ctx, t.ID)
 		if err != nil || !c.ExitStatus || last.State == perdure.TaskSucceeded {
 			return err

@@ -89,11 +89,50 @@ func clip(s string, n int) string {
 }
 
 // ago says how long a moment lies back, for tables (C17). It is empty for no moment and never negative.
-func ago(t, now time.Time) string {
+func ago(t time.Time, now clock) string {
 	if t.IsZero() {
 		return ""
 	}
+	if at := now.stamp(t); at != "" {
+		return at
+	}
 	return span(now.Sub(t)) + " ago"
+}
+
+// clock is when a command prints, and how it writes moments (C17).
+type clock struct {
+	time.Time
+	form string // relative, rfc3339 or local; empty: relative
+}
+
+// now is the moment of what is printed.
+func (a *app) now() clock { return clock{time.Now(), a.flags.TimeFormat} }
+
+// stamp writes a moment where it is to be written whole; empty: it is to be relative.
+func (c clock) stamp(t time.Time) string {
+	switch c.form {
+	case "rfc3339":
+		return t.UTC().Format(time.RFC3339)
+	case "local":
+		return t.Local().Format(time.DateTime)
+	}
+	return ""
+}
+
+// age says how old a thing is.
+func (c clock) age(t time.Time) string {
+	if at := c.stamp(t); at != "" {
+		return at
+	}
+	return span(c.Sub(t))
+}
+
+// until says how long it is to a moment.
+func (c clock) until(t time.Time) string {
+	if at := c.stamp(t); at != "" {
+		return at
+	}
+	return "in " + span(t.Sub(c.Time))
 }
 
 // span writes a duration short. A negative one is none.

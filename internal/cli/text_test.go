@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/perdure/perdure"
 )
 
 func TestC18PlainText(t *testing.T) {
@@ -103,7 +105,32 @@ func TestC17Spans(t *testing.T) {
 		if got := span(d); strings.HasPrefix(got, "-") {
 			t.Errorf("span(%v) = %q", d, got)
 		}
+		at := time.Unix(rapid.Int64Range(0, 1<<33).Draw(t, "now"), 0)
+		now := clock{at, rapid.SampledFrom([]string{"", "relative", "rfc3339", "local"}).Draw(t, "form")}
+		for _, text := range []string{ago(at.Add(d), now), now.age(at.Add(d)), now.until(at.Add(d)), moment(at.Add(d), now)} {
+			if strings.Contains(text, "-") && now.stamp(at) == "" && !strings.Contains(text, "  (") || text == "" && !at.Add(d).IsZero() {
+				t.Errorf("%v from %v in %q: %q", d, at, now.form, text)
+			}
+		}
 	})
+}
+
+// TestC17TimeFormat wants the moments of tables as they were asked for, and those of JSON as they always are.
+func TestC17TimeFormat(t *testing.T) {
+	t.Parallel()
+	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	world := &scene{views: [][]perdure.Task{{{ID: "task_1", State: perdure.TaskRunning, Tool: "bash", CreatedAt: began}}}}
+	for form, want := range map[string]string{
+		"relative": " days\n", "rfc3339": " 2026-01-02T03:04:05Z\n", "local": " " + began.Local().Format(time.DateTime) + "\n",
+	} {
+		_, out, talk := command{args: "task list --time-format " + form, scene: world}.run(t.Context())
+		if !strings.Contains(out, want) {
+			t.Errorf("%s: %q %s", form, out, talk)
+		}
+		if _, out, _ := (command{args: "task list -o json --time-format " + form, scene: world}).run(t.Context()); !strings.Contains(out, `"created_at": "2026-01-02T03:04:05Z"`) {
+			t.Errorf("%s: %s", form, out)
+		}
+	}
 }
 
 func TestClip(t *testing.T) {

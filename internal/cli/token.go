@@ -23,6 +23,7 @@ type tokenCreate struct {
 	User    string   `help:"For whom its bearer acts; budgets of this user count." placeholder:"USER"`
 	Agent   bool     `help:"It is for a program that a model steers: it can neither approve nor resolve."`
 	Expires string   `help:"From when on it lets nobody in: a time from now, as 12h or 90d, or a moment, as 2027-01-31T00:00:00Z. Not given: never." placeholder:"WHEN"`
+	DryRun  bool     `help:"Only say what would be done."`
 	output
 }
 
@@ -55,6 +56,13 @@ func (c *tokenCreate) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
+	if err := c.suits(engine.IssuedToken{}); err != nil {
+		return err
+	}
+	if c.DryRun {
+		a.say("would make a token %q", a.line(c.Name, cellChars))
+		return nil
+	}
 	return a.with(ctx, writing(false), func(eng Engine) error {
 		made, err := eng.CreateToken(ctx, engine.TokenOrder{
 			Name: c.Name, Org: c.Org, User: c.User, Scopes: c.Scope, Agent: c.Agent, Expires: expires, By: operator,
@@ -78,12 +86,12 @@ func (c *tokenList) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		return tokens(time.Now()).print(ctx, a, c.output, found)
+		return tokens(a.now()).print(ctx, a, c.output, found)
 	})
 }
 
 // tokens is how tokens are listed.
-func tokens(now time.Time) listing[engine.Token] {
+func tokens(now clock) listing[engine.Token] {
 	when := func(t time.Time) string {
 		if t.IsZero() {
 			return "never"
@@ -114,13 +122,18 @@ func tokenColor(state string) color {
 }
 
 type tokenRevoke struct {
-	Token string `arg:"" help:"Its id, or a unique beginning of it, or its name."`
+	Token  string `arg:"" help:"Its id, or a unique beginning of it, or its name."`
+	DryRun bool   `help:"Only say what would be done."`
+	Yes    bool   `short:"y" help:"Do not ask, also on a terminal."`
 	output
 }
 
 // Run revokes a token.
 func (c *tokenRevoke) Run(ctx context.Context, a *app) error {
-	return a.with(ctx, writing(false), func(eng Engine) error {
+	if err := c.suits(engine.Token{}); err != nil {
+		return err
+	}
+	return a.with(ctx, writing(c.DryRun), func(eng Engine) error {
 		all, err := eng.Tokens(ctx)
 		if err != nil {
 			return err
@@ -135,6 +148,13 @@ func (c *tokenRevoke) Run(ctx context.Context, a *app) error {
 		}
 		id, err := choose("token", c.Token, candidates)
 		if err != nil {
+			return err
+		}
+		if c.DryRun {
+			a.say("would end %s for good", id)
+			return nil
+		}
+		if err := a.confirm(ctx, c.Yes, "end "+id+" for good?"); err != nil {
 			return err
 		}
 		gone, err := eng.RevokeToken(ctx, perdure.TokenID(id), operator)

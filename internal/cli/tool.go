@@ -155,6 +155,29 @@ func (a *app) confirm(ctx context.Context, yes bool, question string) error {
 	return &fault{code: exitError, what: "nothing was changed: the answer was no", todo: "y or yes means yes, and --yes leaves the question out"}
 }
 
+// confirmName is confirm for what nobody can undo: it wants a word typed that only somebody types who means just this thing.
+func (a *app) confirmName(ctx context.Context, yes bool, question, word string) error {
+	if yes || !a.Terminal.Stdin || a.flags.NoInput {
+		return a.confirm(ctx, yes, question)
+	}
+	fmt.Fprintf(a.Stderr, "%s\ntype %s to go on: ", a.line(question, 300), word)
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case answer := <-a.readLines(ctx):
+		if strings.TrimSpace(answer) == word {
+			return nil
+		}
+	}
+	return &fault{code: exitError, what: "nothing was changed: " + word + " was not typed", todo: "--yes leaves the question out"}
+}
+
+// lastDigits are the end of an id, by which one is told from those that began at the same time.
+func lastDigits(id string) string {
+	const n = 6
+	return id[max(len(id)-n, 0):]
+}
+
 // toolNamed finds a tool; names are not cut short.
 func (a *app) toolNamed(ctx context.Context, eng engine.Tools, name string) (engine.Tool, error) {
 	all, err := eng.Tools(ctx)

@@ -251,7 +251,7 @@ func (c *webhookDeliveries) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		now := time.Now()
+		now := a.now()
 		return listing[webhook.Delivery]{
 			noun: "deliveries",
 			head: []string{"DELIVERY", "STATE", "TYPE", "TRIES", "LAST", "NEXT"},
@@ -311,12 +311,16 @@ func (c *webhookRedeliver) Run(ctx context.Context, a *app) error {
 
 type webhookDelete struct {
 	Webhook string `arg:"" help:"Its id, or a unique beginning of it, or its URL."`
-	Yes     bool   `help:"Do not ask."`
 	DryRun  bool   `help:"Only say what would be done."`
+	Yes     bool   `short:"y" help:"Do not ask, also on a terminal."`
+	output
 }
 
 // Run deletes a webhook.
 func (c *webhookDelete) Run(ctx context.Context, a *app) error {
+	if err := c.suits(gone{}); err != nil {
+		return err
+	}
 	return a.with(ctx, writing(c.DryRun), func(eng Engine) error {
 		w, err := a.webhook(ctx, eng, c.Webhook)
 		if err != nil {
@@ -333,7 +337,7 @@ func (c *webhookDelete) Run(ctx context.Context, a *app) error {
 			return err
 		}
 		a.say("deleted %s", w.ID)
-		return nil
+		return c.quietly(ctx, a, string(w.ID), gone{string(w.ID), true})
 	})
 }
 
@@ -416,7 +420,7 @@ func (o output) showWebhook(ctx context.Context, a *app, w webhook.Webhook) erro
 }
 
 func (a *app) webhookFields(w webhook.Webhook) []field {
-	now := time.Now()
+	now := a.now()
 	failures := ""
 	if w.Failures > 0 {
 		failures = fmt.Sprintf("%d in a row, since %s", w.Failures, moment(w.FailingSince, now))

@@ -3,8 +3,11 @@ package cli
 import (
 	"bytes"
 	"context"
+	"io"
+	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/perdure/perdure"
@@ -115,23 +118,65 @@ func (s *scene) TaskLog(context.Context, perdure.TaskID, int64, int) (engine.Log
 type command struct {
 	args     string // separated by spaces
 	scene    *scene
-	opening  error // of the engine
+	engine   Engine // instead of the scene; nil: that
+	opening  error  // of the engine
 	terminal Terminal
 	env      map[string]string
 	stdin    string
+	typed    io.Reader // instead of stdin; nil: that
+	wire     Wire
+	keys     func() (func() error, error)
+	signals  <-chan os.Signal
+	hear     func(said string) // is told each piece of talk
 	checks   []Check
 }
 
 // run runs the command, and returns its exit code, its data and its talk.
 func (c command) run(ctx context.Context) (code int, out, talk string) {
-	var data, said bytes.Buffer
+	var data bytes.Buffer
+	said := &talkHeard{hear: c.hear}
 	code = Main(ctx, World{
-		Args: strings.Fields(c.args), Stdin: strings.NewReader(c.stdin), Stdout: &data, Stderr: &said, Terminal: c.terminal,
+		Args: strings.Fields(c.args), Stdin: c.input(), Stdout: &data, Stderr: said, Terminal: c.terminal,
 		Env: func(name string) string { return c.env[name] }, DataDir: "/data", Log: quietLog,
-		Open:     func(context.Context, Opening) (Engine, error) { return c.scene, c.opening },
+		Open: func(context.Context, Opening) (Engine, error) {
+			if c.engine != nil {
+				return c.engine, c.opening
+			}
+			return c.scene, c.opening
+		},
+		Wire: c.wire, Keys: c.keys, Signals: c.signals,
 		Diagnose: func(context.Context, string) []Check { return c.checks },
 	})
 	return code, data.String(), said.String()
+}
+
+// talkHeard is a stderr that several goroutines write to.
+type talkHeard struct {
+	hear func(string)
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (h *talkHeard) Write(p []byte) (int, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.hear != nil {
+		h.hear(string(p))
+	}
+	return h.text.Write(p)
+}
+
+func (h *talkHeard) String() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.text.String()
+}
+
+func (c command) input() io.Reader {
+	if c.typed != nil {
+		return c.typed
+	}
+	return strings.NewReader(c.stdin)
 }
 
 func sessionsOf(ids ...perdure.SessionID) []engine.Session {

@@ -338,7 +338,7 @@ func neverRan(t perdure.Task) perdure.ToolResult {
 // ToldHostCall notes that the reply to a call was written whole: nobody joins it any more (M4). Told again does nothing.
 func (e *Effects) ToldHostCall(ctx context.Context, key perdure.CallKey) error {
 	found, err := e.FindHostCall(ctx, key)
-	if err != nil || found.Task.ID == "" || !found.Task.ToldAt.IsZero() {
+	if err != nil || found.Task.ID == "" || !found.Task.ToldAt.IsZero() || found.Task.Class == perdure.Pure { // a pure one is never joined
 		return err
 	}
 	err = e.cfg.Store.InTx(ctx, func(tx store.Tx) error {

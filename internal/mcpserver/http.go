@@ -91,7 +91,7 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request, stateless, statef
 		if version >= modernVersion {
 			stateful = stateless
 		}
-		stateful.ServeHTTP(w, r)
+		stateful.ServeHTTP(&unwrapping{w, s}, r)
 		return
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
@@ -126,7 +126,7 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request, stateless, statef
 		s.mu.Unlock()
 		close(answer.ended)
 	}()
-	seen := &watched{ResponseWriter: w, ctx: r.Context(), reply: answer}
+	seen := &watched{ResponseWriter: &unwrapping{w, s}, ctx: r.Context(), reply: answer}
 	if modern {
 		stateless.ServeHTTP(seen, r)
 	} else {
@@ -174,6 +174,23 @@ func metaOf(params json.RawMessage) map[string]json.RawMessage {
 	}
 	return with.Meta
 }
+
+// unwrapping puts notices of ours in the place of what the SDK sent them as. It is written whole events.
+type unwrapping struct {
+	http.ResponseWriter
+	s *Server
+}
+
+func (u *unwrapping) Write(p []byte) (int, error) {
+	event := u.s.unwrapEvent(p)
+	if n, err := u.ResponseWriter.Write(event); err != nil {
+		return min(n, len(p)), err
+	}
+	return len(p), nil
+}
+
+// Unwrap gives the writer to http.ResponseController.
+func (u *unwrapping) Unwrap() http.ResponseWriter { return u.ResponseWriter }
 
 // watched notices whether an answer was written whole.
 type watched struct {

@@ -110,7 +110,7 @@ func (s *Server) told(r *reply) {
 
 // adapt is adaptParams for a whole message.
 func adapt(body []byte, m message) []byte {
-	params := adaptParams(m.Method, m.Params)
+	params := adaptParams(m)
 	if bytes.Equal(params, m.Params) {
 		return body
 	}
@@ -122,10 +122,15 @@ func adapt(body []byte, m message) []byte {
 	return marshal(whole)
 }
 
-// adaptParams moves what the SDK does not know to where it keeps it: the task parameter of the old wire. What a client put
-// there itself goes.
-func adaptParams(method string, given json.RawMessage) json.RawMessage {
-	if method != "tools/call" {
+// adaptParams moves what the SDK does not know to where it keeps it: the task parameter of the old wire, and the tasks of a
+// subscription. What a client put there itself goes.
+func adaptParams(m message) json.RawMessage {
+	given := m.Params
+	switch m.Method {
+	case methodListen:
+		return adaptListen(m.ID, given)
+	case "tools/call":
+	default:
 		return given
 	}
 	params := map[string]json.RawMessage{}

@@ -35,10 +35,11 @@ const patience = 30 * time.Second
 // rig is a server with its store, over its deaths.
 type rig struct {
 	*enginerig.Outside
-	t     *testing.T
-	store *memory.Store
-	more  []tool.Tool
-	cfg   mcpserver.Config
+	t      *testing.T
+	store  *memory.Store
+	script string // of the model
+	more   []tool.Tool
+	cfg    mcpserver.Config
 
 	eng    *local.Engine
 	mortal *enginerig.Mortal
@@ -50,7 +51,13 @@ type rig struct {
 // newRig starts a server. Tokens are names of principals; "boss" may approve.
 func newRig(t *testing.T, cfg mcpserver.Config, more ...tool.Tool) *rig {
 	t.Helper()
-	r := &rig{Outside: enginerig.NewOutside(), t: t, store: memory.New(memory.Config{}), more: more, cfg: cfg}
+	return newTalking(t, "steps: [{text: none, repeat: true}]", cfg, more...)
+}
+
+// newTalking is newRig with a model that answers by a script.
+func newTalking(t *testing.T, script string, cfg mcpserver.Config, more ...tool.Tool) *rig {
+	t.Helper()
+	r := &rig{Outside: enginerig.NewOutside(), t: t, store: memory.New(memory.Config{}), script: script, more: more, cfg: cfg}
 	if r.cfg.Verify == nil {
 		r.cfg.Verify = func(_ context.Context, token string) (mcpserver.Principal, error) {
 			if token == "stranger" {
@@ -78,7 +85,7 @@ func newRig(t *testing.T, cfg mcpserver.Config, more ...tool.Tool) *rig {
 
 func (r *rig) start() {
 	r.t.Helper()
-	m, err := scripted.Parse("none", []byte("steps: [{text: none, repeat: true}]"))
+	m, err := scripted.Parse("script", []byte(r.script))
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -87,6 +94,11 @@ func (r *rig) start() {
 	r.eng, err = local.Open(context.Background(), enginerig.Config(enginetest.Setup{}, r.mortal, m, r.Tools(r.more...)))
 	if err != nil {
 		r.t.Fatal(err)
+	}
+	for _, one := range r.more {
+		if ask, ok := one.(*mcpserver.Ask); ok {
+			ask.Use(r.eng)
+		}
 	}
 	ctx, end := context.WithCancel(context.Background())
 	ended := make(chan error, 1) // of one Run

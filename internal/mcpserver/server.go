@@ -1,7 +1,7 @@
 // Package mcpserver serves tools to MCP clients: slow calls are durable tasks, on the wire of 2026-07-28 with the Tasks
 // extension, on that of 2025-11-25, and as ordinary tools for clients that know neither.
 //
-// It may import the root, engine and the MCP SDK. The one thing to know: there is no second record. A call is a task of its
+// It may import the root, engine, tool and the MCP SDK. The one thing to know: there is no second record. A call is a task of its
 // principal's session, committed by [engine.HostCalls] before anything is answered (M1); every wire shows that record.
 package mcpserver
 
@@ -98,10 +98,17 @@ type Server struct {
 	tools map[string]exposed // by the name that clients call
 	seal  seal
 	http  http.Handler
+	paces paces
+	// marker is the token of progress that is a notice of ours (see notice). Nobody else knows it.
+	marker string
+	group  sync.WaitGroup // of what tells the clients of the older wire
 
 	mu       sync.Mutex
 	sessions map[string]perdure.SessionID // guarded by mu; by principal
 	replies  map[string]*reply            // guarded by mu; of requests over HTTP
+
+	listeners map[string]int                   // guarded by mu; subscriptions, by principal
+	followed  map[*mcp.ServerSession]*listened // guarded by mu; what clients of the older wire are told
 }
 
 // exposed is a marked tool with what the engine says of it.
@@ -119,7 +126,10 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 		return nil, fmt.Errorf("new MCP server: %w configuration: Verify or Local is required", perdure.Invalid)
 	}
 	cfg = withDefaults(cfg)
-	s := &Server{cfg: cfg, tools: map[string]exposed{}, sessions: map[string]perdure.SessionID{}, replies: map[string]*reply{}}
+	s := &Server{
+		cfg: cfg, tools: map[string]exposed{}, sessions: map[string]perdure.SessionID{}, replies: map[string]*reply{}, marker: rand.Text(),
+		listeners: map[string]int{}, followed: map[*mcp.ServerSession]*listened{},
+	}
 	rand.Read(s.seal.key[:]) // never fails
 	caps := &mcp.ServerCapabilities{}
 	if cfg.Extend != nil {
@@ -166,6 +176,7 @@ func (s *Server) Close() {
 	for session := range s.mcp.Sessions() {
 		_ = session.Close() // it is over
 	}
+	s.group.Wait()
 }
 
 // expose registers the marked tools.

@@ -47,13 +47,18 @@ type pipe struct {
 func (p *pipe) Read(ctx context.Context) (jsonrpc.Message, error) {
 	m, err := p.Connection.Read(ctx)
 	if r, ok := m.(*jsonrpc.Request); ok && err == nil {
-		r.Params = adaptParams(r.Method, r.Params)
+		r.Params = adaptParams(message{ID: marshal(r.ID.Raw()), Method: r.Method, Params: r.Params})
 	}
 	return m, err
 }
 
 // Write notes, once a reply is written whole, the calls that it tells of (M4).
 func (p *pipe) Write(ctx context.Context, m jsonrpc.Message) error {
+	if r, ok := m.(*jsonrpc.Request); ok && !r.IsCall() {
+		if n, ok := p.s.unwrapped(r.Params); ok {
+			m = &jsonrpc.Request{Method: n.Method, Params: n.Params}
+		}
+	}
 	if err := p.Connection.Write(ctx, m); err != nil {
 		return err
 	}

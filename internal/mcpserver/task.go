@@ -105,10 +105,14 @@ func (s *Server) own(ctx context.Context, p peer, id string) (ofCall, error) {
 // getTask answers tasks/get.
 func (s *Server) getTask(ctx context.Context, p peer, params *taskParams) (mcp.Result, error) {
 	made, err := s.own(ctx, p, params.TaskID)
+	if err == nil {
+		made, err = s.paced(ctx, made)
+	}
 	if err != nil {
 		return nil, err
 	}
 	if !p.modern {
+		s.follows(p, made)
 		return &legacyGot{legacyState: s.legacyState(p, made)}, nil
 	}
 	return s.detailed(ctx, p, made)

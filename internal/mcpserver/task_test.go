@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -170,14 +172,28 @@ func TestM04ReissueAfterABrokenStream(t *testing.T) {
 	}
 }
 
-// TestR15Reissues: the same call, many times at once and over restarts, is one call.
+// TestR15Reissues: the same call, many times at once and over restarts, is one call. PERDURE_MCP_REISSUES says how often, else 75 times.
 func TestR15Reissues(t *testing.T) {
 	t.Parallel()
+	times, rounds := 75, 3
+	if text := os.Getenv("PERDURE_MCP_REISSUES"); text != "" {
+		var err error
+		if times, err = strconv.Atoi(text); err != nil {
+			t.Fatal(err)
+		}
+		rounds = max(3, times/100)
+	}
 	r := newRig(t, mcpserver.Config{})
-	for round := range 3 {
+	for round := range rounds {
 		var group sync.WaitGroup
-		for range 25 {
+		for n := range times / rounds {
 			group.Go(func() {
+				if n%5 == 4 { // one that breaks off, at any moment of it
+					ctx, cancel := context.WithTimeout(t.Context(), time.Duration(n%100)*100*time.Microsecond)
+					defer cancel()
+					_, _ = r.modern(ctx, withTasks, "tools/call", object{"name": "charge", "arguments": text, "_meta": object{"io.github.perdure/key": "once"}})
+					return
+				}
 				got := r.call(withTasks, "charge", text, object{"io.github.perdure/key": "once"})
 				if got["resultType"] != "task" {
 					t.Errorf("round %d: got %v", round, got)
@@ -190,6 +206,7 @@ func TestR15Reissues(t *testing.T) {
 	if n, effects := len(r.all()), len(r.Effects("charge")); n != 1 || effects > 1 {
 		t.Errorf("%d tasks, %d effects, want one", n, effects)
 	}
+	t.Logf("%d re-issues over %d deaths: 1 task, %d effects", times, rounds, len(r.Effects("charge")))
 }
 
 func TestM05Handles(t *testing.T) {
@@ -337,6 +354,24 @@ func TestM08TTL(t *testing.T) {
 	if ttl, ok := done["ttlMs"].(float64); !ok || ttl < time.Hour.Seconds()*1000 || ttl > time.Hour.Seconds()*1000+60_000 {
 		t.Errorf("when it has ended: %v", done)
 	}
+}
+
+// TestM08Polling: whoever polls too fast is answered nevertheless, and hears of the end at once.
+func TestM08Polling(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, mcpserver.Config{})
+	id := r.call(withTasks, "hold_note", text, nil)["taskId"].(string)
+	var group sync.WaitGroup
+	for range 40 {
+		group.Go(func() {
+			if got := r.want(withTasks, "tasks/get", object{"taskId": id}); got["status"] != "working" {
+				t.Errorf("got %v", got)
+			}
+		})
+	}
+	group.Wait()
+	r.Release("hold_note")
+	r.until(withTasks, id, "completed")
 }
 
 func TestM10Approval(t *testing.T) {

@@ -72,6 +72,7 @@ func (s *Server) created(p peer, made ofCall) mcp.Result {
 		result.Meta = meta
 		return result
 	}
+	s.follows(p, made)
 	state := s.legacyState(p, made)
 	state.Status = stateWorking
 	result := &legacyCreated{Task: state}

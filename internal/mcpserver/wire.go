@@ -150,6 +150,13 @@ func (s *Server) receive(next mcp.MethodHandler) mcp.MethodHandler {
 			if p.tasks && isTaskTool(r.Params.Name) {
 				return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("unknown tool %q", r.Params.Name)}
 			}
+		case *mcp.SubscriptionsListenRequest:
+			if want, ok := tasksOf(r); ok && p.modern {
+				if !p.tasks {
+					return nil, needsTasks()
+				}
+				return s.listen(ctx, p, want)
+			}
 		case *mcp.ServerRequest[*taskParams]:
 			if p.modern && !p.tasks {
 				return nil, needsTasks()

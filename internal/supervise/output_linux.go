@@ -20,6 +20,7 @@ type outputFile struct {
 	kept    int64 // payload in the file
 	dropped int64 // payload read and not kept
 	failed  error // why nothing is written any more
+	ends    [2]End
 }
 
 func openOutput(dir string, maxBytes int64) (*outputFile, error) {
@@ -36,7 +37,14 @@ func (o *outputFile) append(s Stream, frame []byte, n int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	keep := int(min(int64(n), o.max-o.kept))
-	o.dropped += int64(n - keep)
+	if o.dropped += int64(n - keep); keep < n && o.failed == nil {
+		end := &o.ends[0]
+		if s == Stderr {
+			end = &o.ends[1]
+		}
+		end.Stream = s
+		end.add(frame[frameHeaderBytes+keep : frameHeaderBytes+n])
+	}
 	if keep <= 0 {
 		return
 	}
@@ -62,6 +70,12 @@ func (o *outputFile) close(e *Exit) {
 	defer o.mu.Unlock()
 	err := errors.Join(o.failed, o.f.Sync(), o.f.Close())
 	e.OutputBytes, e.DroppedBytes = o.kept, o.dropped
+	for _, end := range o.ends {
+		if end.Dropped > 0 {
+			end.Bytes = end.Bytes[max(0, len(end.Bytes)-EndMaxBytes):]
+			e.Ends = append(e.Ends, end)
+		}
+	}
 	if err != nil {
 		e.OutputError = err.Error()
 	}

@@ -66,3 +66,38 @@ func TestOutputHasNoHole(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestOutputEnds floods both streams: the beginning is in the file, and the end of each is told.
+func TestOutputEnds(t *testing.T) {
+	t.Parallel()
+	out, err := openOutput(t.TempDir(), 100_000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(s Stream, text string) {
+		out.append(s, append(make([]byte, frameHeaderBytes), text...), len(text))
+	}
+	chunk := strings.Repeat("a", chunkMaxBytes)
+	write(Stdout, chunk)
+	for range 100 {
+		write(Stdout, chunk)
+	}
+	write(Stderr, "one ")
+	write(Stderr, "two")
+	write(Stdout, "the end")
+
+	var e Exit
+	out.close(&e)
+
+	total := int64(101*chunkMaxBytes + len("the end") + len("one two"))
+	if e.OutputBytes != 100_000 || e.DroppedBytes != total-100_000 || len(e.Ends) != 2 {
+		t.Fatalf("kept %d, dropped %d, %d ends", e.OutputBytes, e.DroppedBytes, len(e.Ends))
+	}
+	first, second := e.Ends[0], e.Ends[1]
+	if first.Stream != Stdout || first.Dropped != e.DroppedBytes-7 || len(first.Bytes) != EndMaxBytes || !strings.HasSuffix(string(first.Bytes), "aathe end") {
+		t.Errorf("got %s, %d bytes dropped, the last %d of them", first.Stream, first.Dropped, len(first.Bytes))
+	}
+	if second.Stream != Stderr || second.Dropped != 7 || string(second.Bytes) != "one two" {
+		t.Errorf("got %+v", second)
+	}
+}

@@ -52,8 +52,29 @@ type Exit struct {
 	OutputBytes  int64  `json:"output_bytes"`
 	DroppedBytes int64  `json:"dropped_bytes"`
 	OutputError  string `json:"output_error,omitempty"`
+	// Ends tells of each stream of which something was not kept, because of Command.OutputMaxBytes.
+	Ends []End `json:"ends,omitempty"`
 	// TreeGone: no process of the command was left when this was written. It is true in every exit record.
 	TreeGone bool `json:"tree_gone"`
+}
+
+// EndMaxBytes is how much of the end of a stream is known when it was too long to be kept.
+const EndMaxBytes = 12 << 10
+
+// End is the end of a stream that was too long to be kept.
+type End struct {
+	Stream  Stream `json:"stream"`
+	Dropped int64  `json:"dropped"` // bytes that are not in the output file, these included
+	Bytes   []byte `json:"bytes"`   // the last of them, at most EndMaxBytes
+}
+
+// add takes what is not kept.
+func (e *End) add(b []byte) {
+	e.Dropped += int64(len(b))
+	e.Bytes = append(e.Bytes, b[max(0, len(b)-EndMaxBytes):]...)
+	if over := len(e.Bytes) - EndMaxBytes; over > EndMaxBytes {
+		e.Bytes = e.Bytes[:copy(e.Bytes, e.Bytes[over:])]
+	}
 }
 
 // readRecord returns an error of kind fs.ErrNotExist where there is none, Corrupt where it cannot be believed.

@@ -6,6 +6,7 @@ package mcptool
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -13,7 +14,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -32,15 +35,21 @@ const metaCall = "io.github.perdure/call"
 // legacyVersion is asked for where the newest is not understood.
 const legacyVersion = "2025-11-25"
 
+// modernVersion is the first without sessions, on which calls may become tasks.
+const modernVersion = "2026-07-28"
+
 // Config says which server, and how it is reached. Dial or URL is required.
 type Config struct {
 	// Dial connects to the server's keeper, and starts one where there is none. It is called again when the connection is lost.
 	Dial func(ctx context.Context) (io.ReadWriteCloser, error)
 	URL  string       // of a server over HTTP, instead
-	HTTP *http.Client // the way there; required with URL
+	HTTP *http.Client // the way there, with its transport; required with URL
 
 	Classes map[string]perdure.EffectClass // by the server's name of the tool; a tool without one is at_most_once (TL10)
 	Version string                         // of this client; empty: dev
+	Handles Handles                        // nil: a call that the server makes a task is lost with this process
+	Era     string                         // the version that the server is known to speak; empty: it is asked
+	Learned func(era string)               // is told the version when it is another one; nil: nobody is
 	Log     *slog.Logger                   // nil: discarded
 }
 
@@ -50,15 +59,17 @@ type Client struct {
 	mcp *mcp.Client
 
 	mu      sync.Mutex
-	session *mcp.ClientSession // guarded by mu; nil: there is none
-	born    time.Time          // guarded by mu; of the keeper's server; zero: nobody keeps it
-	conn    io.Closer          // guarded by mu
-	sinks   map[string]tool.Sink
+	session *mcp.ClientSession  // guarded by mu; nil: there is none
+	born    time.Time           // guarded by mu; of the keeper's server; zero: nobody keeps it
+	conn    io.Closer           // guarded by mu
+	calls   map[string]tool.Env // guarded by mu; that run, by their ids on the wire
+	mirrors bool                // guarded by mu; some argument goes into a header of HTTP, as the tool's definition says
+	until   time.Time           // guarded by mu; the server wants to be left alone
 }
 
 // Open connects to a server.
 func Open(ctx context.Context, cfg Config) (*Client, error) {
-	if (cfg.Dial == nil) == (cfg.URL == "") || cfg.URL != "" && cfg.HTTP == nil {
+	if (cfg.Dial == nil) == (cfg.URL == "") || cfg.URL != "" && (cfg.HTTP == nil || cfg.HTTP.Transport == nil) {
 		return nil, fmt.Errorf("open MCP client: %w configuration: Dial, or URL and HTTP, are required", perdure.Invalid)
 	}
 	if cfg.Log == nil {
@@ -67,11 +78,25 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 	if cfg.Version == "" {
 		cfg.Version = "dev"
 	}
-	c := &Client{cfg: cfg, sinks: map[string]tool.Sink{}}
+	c := &Client{cfg: cfg, calls: map[string]tool.Env{}}
+	if cfg.URL != "" {
+		way := *cfg.HTTP
+		way.Transport = &taskWay{next: cfg.HTTP.Transport, wait: c.leaveAlone}
+		c.cfg.HTTP = &way
+	}
+	caps := &mcp.ClientCapabilities{}
+	caps.AddExtension(extension, nil)
 	c.mcp = mcp.NewClient(&mcp.Implementation{Name: "perdure", Version: cfg.Version}, &mcp.ClientOptions{
-		Logger: cfg.Log, Capabilities: &mcp.ClientCapabilities{},
+		Logger: cfg.Log, Capabilities: caps,
+		ElicitationHandler: func(ctx context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+			return c.elicit(ctx, r.Params)
+		},
 		ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) { c.progress(r.Params) },
 	})
+	c.mcp.AddReceivingMiddleware(notHandedOn)
+	if err := knowTasks(c.mcp); err != nil {
+		return nil, err
+	}
 	if _, _, err := c.connected(ctx); err != nil {
 		return nil, err
 	}
@@ -89,12 +114,20 @@ func (c *Client) connected(ctx context.Context) (*mcp.ClientSession, time.Time, 
 		return c.session, c.born, nil
 	}
 	var failed error
-	for _, version := range []string{"", legacyVersion} {
+	for _, version := range c.versions() {
 		probe, cancel := context.WithTimeout(ctx, probeTime)
 		session, err := c.connect(probe, version)
 		cancel()
 		if err == nil {
+			if c.mirrors {
+				_, _ = list(ctx, session) // what the server wants in a header it asks for itself
+			}
 			c.session = session
+			if spoken := session.InitializeResult(); spoken != nil && spoken.ProtocolVersion != c.cfg.Era {
+				if c.cfg.Era = spoken.ProtocolVersion; c.cfg.Learned != nil {
+					c.cfg.Learned(c.cfg.Era)
+				}
+			}
 			go func() { // until the connection ends
 				_ = session.Wait() // why does not matter: it is made anew
 				c.lost(session)
@@ -107,6 +140,15 @@ func (c *Client) connected(ctx context.Context) (*mcp.ClientSession, time.Time, 
 		}
 	}
 	return nil, time.Time{}, fmt.Errorf("connect to the MCP server: %w: %w", perdure.Unavailable, failed)
+}
+
+// versions is what is asked for, in turn; whoever calls holds mu. A server that is known to speak an older version is not asked for the
+// newest first.
+func (c *Client) versions() []string {
+	if c.cfg.Era != "" && c.cfg.Era < modernVersion {
+		return []string{c.cfg.Era, ""}
+	}
+	return []string{"", legacyVersion}
 }
 
 // connect makes one connection; whoever calls holds mu.
@@ -173,25 +215,114 @@ func (c *Client) Definitions(ctx context.Context) ([]*mcp.Tool, error) {
 	if err != nil {
 		return nil, err
 	}
-	var all []*mcp.Tool
+	all, err := list(ctx, session)
+	if err != nil {
+		return nil, fmt.Errorf("list the tools of the MCP server: %w", err)
+	}
+	for _, t := range all {
+		if bytes.Contains(mustJSON(t.InputSchema), []byte(`"x-mcp-header"`)) {
+			c.mu.Lock()
+			c.mirrors = true
+			c.mu.Unlock()
+		}
+	}
+	return all, nil
+}
+
+// list lists the tools of a connection, which knows from then on what of their arguments goes into headers.
+func list(ctx context.Context, session *mcp.ClientSession) (all []*mcp.Tool, err error) {
 	for t, err := range session.Tools(ctx, nil) {
 		if err != nil {
-			return nil, fmt.Errorf("list the tools of the MCP server: %w", err)
+			return all, err
 		}
 		all = append(all, t)
 	}
 	return all, nil
 }
 
+// hears notes that a call runs, until what it returns is called.
+func (c *Client) hears(id string, env tool.Env) (end func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.calls[id] = env
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.calls, id)
+	}
+}
+
+// leaveAlone notes that the server wants to be left alone for a while.
+func (c *Client) leaveAlone(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.until = time.Now().Add(d)
+}
+
+// About says which server it is, and whether it makes tasks of calls; nothing while there is no connection.
+func (c *Client) About() (server string, tasks bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.session == nil || c.session.InitializeResult() == nil {
+		return "", false
+	}
+	if info := c.session.InitializeResult().ServerInfo; info != nil {
+		server = strings.TrimSpace(info.Name + " " + info.Version)
+	}
+	return server, makesTasks(c.session)
+}
+
+// busy reports whether calls run.
+func (c *Client) busy() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.calls) > 0
+}
+
+// alone is for how long the server wants to be left alone.
+func (c *Client) alone() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return time.Until(c.until)
+}
+
+// elicit puts a question of the server to people. The protocol does not say which call it belongs to, so there must be one only.
+func (c *Client) elicit(ctx context.Context, p *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+	c.mu.Lock()
+	running := slices.Collect(maps.Values(c.calls))
+	c.mu.Unlock()
+	if len(running) != 1 {
+		return nil, fmt.Errorf("%d calls run, and it is not known which of them asks: the question is not handed on", len(running))
+	}
+	said, err := ask(ctx, running[0], Asked{Prompt: p.Message, Schema: mustJSON(p.RequestedSchema)})
+	if err != nil {
+		return nil, fmt.Errorf("nobody can be asked here: %w", err)
+	}
+	result := &mcp.ElicitResult{Action: "accept"}
+	return result, perdure.DecodeKnownJSON(mustJSON(said["content"]), &result.Content)
+}
+
+// notHandedOn refuses what servers ask of their clients that is not handed on. The SDK has its own words for a method that is not found.
+func notHandedOn(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		switch method {
+		case "sampling/createMessage", "roots/list":
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: method + " is not handed on: Perdure stands between this server and its client"}
+		}
+		return next(ctx, method, req)
+	}
+}
+
 // progress hands a server's word on a call to its sink.
 func (c *Client) progress(p *mcp.ProgressNotificationParams) {
 	token, _ := p.ProgressToken.(string)
 	c.mu.Lock()
-	sink := c.sinks[token]
+	env, ok := c.calls[token]
 	c.mu.Unlock()
-	if sink == nil {
+	if !ok {
 		return
 	}
+	sink := env.Report()
 	sink.Progress(p.Progress, p.Total, p.Message)
 	if p.Message != "" {
 		sink.Status(p.Message)
@@ -280,6 +411,7 @@ func (n *namedConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 		if known {
 			answered := *r
 			answered.ID = id
+			answered.Result, _ = plainResult(r.Result)
 			return &answered, nil
 		}
 	}

@@ -17,9 +17,11 @@ import (
 
 // Remote is a tool of an MCP server. Its result is the MCP result as it came.
 type Remote struct {
-	client *Client
-	def    *mcp.Tool
-	spec   tool.Spec
+	of      func(ctx context.Context, session perdure.SessionID) (*Client, error) // the connection that a session's calls go over
+	handles Handles                                                               // nil: what a server makes of a call is not kept
+	server  string                                                                // its name; empty: it is a proxy's only one
+	def     *mcp.Tool
+	spec    tool.Spec
 }
 
 var _ tool.Reattacher = (*Remote)(nil)
@@ -47,7 +49,7 @@ func Tools(ctx context.Context, c *Client) ([]*Remote, error) {
 		if strings.TrimSpace(description) == "" {
 			description = "The tool " + def.Name + " of an MCP server."
 		}
-		all = append(all, &Remote{client: c, def: def, spec: tool.Spec{
+		all = append(all, &Remote{of: always(c), handles: c.cfg.Handles, def: def, spec: tool.Spec{
 			// The server checks the arguments by its own schema, in its own words.
 			Name: name, DisplayName: def.Title, Description: description, Class: class, SoftBudget: tool.Never, Parameters: json.RawMessage(`{"type":"object"}`),
 		}})
@@ -60,15 +62,27 @@ func Tools(ctx context.Context, c *Client) ([]*Remote, error) {
 	return all, nil
 }
 
+// always is the same connection for every session.
+func always(c *Client) func(context.Context, perdure.SessionID) (*Client, error) {
+	return func(context.Context, perdure.SessionID) (*Client, error) { return c, nil }
+}
+
+// connection is the one that a call goes over.
+func (t *Remote) connection(ctx context.Context, call tool.Call) (*Client, error) {
+	return t.of(ctx, call.Session)
+}
+
 // safeName is a server's name of a tool as ours may be.
 func safeName(name string) string {
-	name = strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' {
-			return r
-		}
-		return '_'
-	}, name)
+	name = strings.Map(safeRune, name)
 	return name[:min(len(name), 64)]
+}
+
+func safeRune(r rune) rune {
+	if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' {
+		return r
+	}
+	return '_'
 }
 
 // Spec implements tool.Tool.
@@ -79,29 +93,39 @@ func (t *Remote) Definition() *mcp.Tool { return t.def }
 
 // Run calls the tool.
 func (t *Remote) Run(ctx context.Context, call tool.Call, env tool.Env) tool.Result {
-	session, _, err := t.client.connected(ctx)
+	client, err := t.connection(ctx, call)
 	if err != nil {
 		return notSent(ctx, err)
 	}
-	return t.ask(ctx, session, call, env.Report())
+	session, _, err := client.connected(ctx)
+	if err != nil {
+		return notSent(ctx, err)
+	}
+	return t.ask(ctx, asking{client, session, call, env})
 }
 
 // RunBackground calls the tool.
-func (t *Remote) RunBackground(ctx context.Context, call tool.Call, env tool.Env, _ tool.Sink) tool.Result {
+func (t *Remote) RunBackground(ctx context.Context, call tool.Call, env tool.Env, sink tool.Sink) tool.Result {
+	env.Sink = sink
 	return t.Run(ctx, call, env)
 }
 
 // Reattach goes on with a call whose client died. As long as the same life of the server is kept, the same request is the
 // same call: its answer is there, or comes, or it is only now sent. Otherwise nobody knows what became of it.
 func (t *Remote) Reattach(ctx context.Context, task perdure.Task, env tool.Env, sink tool.Sink) (tool.Result, bool) {
-	session, born, err := t.client.connected(ctx)
+	client, err := t.connection(ctx, env.Call)
+	if err != nil {
+		return notSent(ctx, err), ctx.Err() == nil
+	}
+	session, born, err := client.connected(ctx)
 	if err != nil && ctx.Err() != nil {
 		return notSent(ctx, err), false
 	}
 	if err != nil || born.IsZero() || !born.Before(task.StartedAt) {
 		return tool.Result{}, true
 	}
-	return t.ask(ctx, session, env.Call, sink), false
+	env.Sink = sink
+	return t.ask(ctx, asking{client, session, env.Call, env}), false
 }
 
 // notSent is the result of a call that the server never got.
@@ -112,21 +136,28 @@ func notSent(ctx context.Context, err error) tool.Result {
 	return tool.Failf("The MCP server cannot be reached, and the call was not made: %v", err)
 }
 
+// asking is a call on its way.
+type asking struct {
+	client  *Client
+	session *mcp.ClientSession
+	call    tool.Call
+	env     tool.Env
+}
+
 // ask sends the call and waits for its answer.
-func (t *Remote) ask(ctx context.Context, session *mcp.ClientSession, call tool.Call, sink tool.Sink) tool.Result {
-	id := wireID(call)
-	t.client.mu.Lock()
-	t.client.sinks[id] = sink
-	t.client.mu.Unlock()
-	defer func() {
-		t.client.mu.Lock()
-		delete(t.client.sinks, id)
-		t.client.mu.Unlock()
-	}()
+func (t *Remote) ask(ctx context.Context, a asking) tool.Result {
+	id, call, session := wireID(a.call), a.call, a.session
+	defer a.client.hears(id, a.env)()
 	params := &mcp.CallToolParams{Meta: mcp.Meta{metaCall: id, "progressToken": id}, Name: t.def.Name, Arguments: call.Args}
 	result, err := called(ctx, session, params)
 	var refused *jsonrpc.Error
 	switch {
+	case err == nil && result.Meta[metaCreated] != nil:
+		var created remoteTask
+		if err := perdure.DecodeKnownJSON(mustJSON(result.Meta[metaCreated]), &created); err != nil || created.TaskID == "" {
+			return lost(errors.New("it made a task without a handle"))
+		}
+		return t.follow(ctx, call, a.env, a.env.Report(), created)
 	case err == nil:
 		return t.result(result)
 	case ctx.Err() != nil:
@@ -134,11 +165,9 @@ func (t *Remote) ask(ctx context.Context, session *mcp.ClientSession, call tool.
 	case errors.As(err, &refused) && !errors.Is(err, mcp.ErrConnectionClosed):
 		return tool.Failf("MCP error %d: %s", refused.Code, refused.Message)
 	case t.spec.Class.Repeatable() && call.Execution < 3:
-		return t.again(ctx, call, sink, err)
+		return t.again(ctx, a, err)
 	}
-	lost := tool.Failf("The MCP server was lost while the call ran: %v", err)
-	lost.ErrorAs = perdure.ErrorUnknown
-	return lost
+	return lost(err)
 }
 
 // called calls a tool. When ctx ends because somebody wants the call to end, the server is told; when only this process ends,
@@ -169,24 +198,41 @@ func called(ctx context.Context, session *mcp.ClientSession, params *mcp.CallToo
 		goesOn = true
 		return nil, context.Cause(ctx)
 	}
+	if makesTasks(session) { // the answer that is on its way may be a task, which goes on unless it is canceled by its handle
+		select {
+		case a := <-came:
+			return a.result, a.err
+		case <-time.After(handleTime):
+		}
+	}
 	cancel()
 	a := <-came
 	return a.result, a.err
 }
 
+// handleTime is how long a call that is to end is waited for by a server that may make it a task.
+const handleTime = time.Second
+
+// makesTasks reports a server that says it makes tasks of calls.
+func makesTasks(session *mcp.ClientSession) bool {
+	init := session.InitializeResult()
+	return init != nil && init.Capabilities != nil && init.Capabilities.Extensions[extension] != nil
+}
+
 // again sends a call that may run twice to the next life of its server.
-func (t *Remote) again(ctx context.Context, call tool.Call, sink tool.Sink, lost error) tool.Result {
+func (t *Remote) again(ctx context.Context, a asking, lost error) tool.Result {
 	select {
 	case <-time.After(500 * time.Millisecond):
 	case <-ctx.Done():
 		return tool.FromError(context.Cause(ctx))
 	}
-	session, _, err := t.client.connected(ctx)
+	session, _, err := a.client.connected(ctx)
 	if err != nil {
 		return tool.Failf("The MCP server was lost while the call ran, and cannot be reached again: %v", errors.Join(lost, err))
 	}
-	call.Execution++
-	return t.ask(ctx, session, call, sink)
+	a.session = session
+	a.call.Execution++
+	return t.ask(ctx, a)
 }
 
 // result is what the server answered: as it came, and as a tool's error where it is one of text.

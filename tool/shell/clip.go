@@ -30,6 +30,16 @@ func (c *clip) write(b []byte) {
 	}
 }
 
+// finish takes the end of a stream that went on after what was written here: so many bytes, the last of which are known.
+func (c *clip) finish(missing int64, end []byte) {
+	if missing <= int64(len(end)) {
+		c.write(end)
+		return
+	}
+	c.total += missing
+	c.tail = append([]byte(nil), end...) // what was written last is not of the end
+}
+
 // text returns what is kept, as valid UTF-8, and whether that is less than all. A cut falls between two
 // characters.
 func (c *clip) text() (string, bool) {

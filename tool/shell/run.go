@@ -16,6 +16,10 @@ import (
 // grace: the tree is killed by then, and only has to go.
 const cleanupWait = 15 * time.Second
 
+// lateMaxBytes is how much of what a command wrote before it was stopped, and nobody had read, still goes to the sink: a flood
+// would keep the call from ending. The log ends there.
+const lateMaxBytes = 1 << 20
+
 // What became of a command whose call ended.
 const (
 	wasStopped   = "It was stopped."
@@ -185,6 +189,7 @@ type output struct {
 	known  int64 // bytes that the task's log has already
 	next   int64 // offset of what comes after
 	deaf   bool  // the command is being stopped: what the sink answers is known
+	late   int64 // bytes that came since then
 	stdout clip
 	stderr clip
 }
@@ -198,6 +203,11 @@ func (o *output) take(c supervise.Chunk) error {
 	}
 	stream.write(c.Bytes)
 	fresh := c.Bytes[min(max(0, o.known-c.Offset), int64(len(c.Bytes))):]
+	if o.deaf {
+		if o.late += int64(len(fresh)); o.late > lateMaxBytes {
+			return nil
+		}
+	}
 	if len(fresh) == 0 {
 		return nil
 	}
@@ -212,6 +222,13 @@ func (o *output) take(c supervise.Chunk) error {
 func (o *output) result(e supervise.Exit) tool.Result {
 	if e.Error != "" {
 		return tool.Failf("the command could not be run: %s", e.Error)
+	}
+	for _, end := range e.Ends {
+		stream := &o.stdout
+		if end.Stream == supervise.Stderr {
+			stream = &o.stderr
+		}
+		stream.finish(end.Dropped, end.Bytes)
 	}
 	a := answer{ExitCode: e.Code, TimedOut: e.TimedOut}
 	var cutOut, cutErr bool

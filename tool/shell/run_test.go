@@ -3,6 +3,7 @@ package shell
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -153,6 +154,45 @@ func TestDroppedOutputIsTruncated(t *testing.T) {
 	t.Parallel()
 	r, _ := runScripted(t, &scripted{follow: []followed{{output: "a", exit: supervise.Exit{DroppedBytes: 1}}}})
 	wantAnswer(t, r, answer{Stdout: "a", Truncated: true})
+}
+
+// TestR21EndOfAFlood: of output that was too long to be kept, the model reads the beginning and the end, with what lies between
+// counted; binary and broken UTF-8 are whole characters there.
+func TestR21EndOfAFlood(t *testing.T) {
+	t.Parallel()
+	end := strings.Repeat("z", supervise.EndMaxBytes-9) + "\xff\x1b[31m\x00é"
+	r, _ := runScripted(t, &scripted{follow: []followed{{output: strings.Repeat("a", 20<<10), exit: supervise.Exit{
+		DroppedBytes: 1 << 31, Ends: []supervise.End{{Stream: supervise.Stdout, Dropped: 1 << 30, Bytes: []byte(end)}, {Stream: supervise.Stderr, Dropped: 2, Bytes: []byte("no")}},
+	}}}})
+	shown := strings.Repeat("z", supervise.EndMaxBytes-9) + "\uFFFD\x1b[31m\x00é"
+	wantAnswer(t, r, answer{
+		Stdout: strings.Repeat("a", headBytes) + fmt.Sprintf("\n[... %d bytes left out ...]\n", 20<<10-headBytes+1<<30-len(end)) + shown,
+		Stderr: "no", Truncated: true,
+	})
+
+	var none clip // all of it came after there was room
+	if none.finish(1000, []byte("the end")); none.total != 1000 {
+		t.Errorf("got %+v", none)
+	}
+	if text, cut := none.text(); text != "\n[... 993 bytes left out ...]\nthe end" || !cut {
+		t.Errorf("got %q", text)
+	}
+}
+
+// TestR21CancelInAFlood: what a stopped command had written and nobody had read is not all told to the sink.
+func TestR21CancelInAFlood(t *testing.T) {
+	t.Parallel()
+	heard := newSink()
+	out := &output{sink: heard, deaf: true}
+	chunk := []byte(strings.Repeat("a", 64<<10))
+	for i := range 100 {
+		if err := out.take(supervise.Chunk{Stream: supervise.Stdout, Offset: int64(i * len(chunk)), Bytes: chunk}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(heard.got("stdout")); n != lateMaxBytes || out.stdout.total != int64(100*len(chunk)) {
+		t.Errorf("%d bytes were told, %d taken", n, out.stdout.total)
+	}
 }
 
 func TestClip(t *testing.T) {

@@ -145,6 +145,13 @@ func (c Choice) order(v any) []string {
 
 // writeJSON writes a value as it is.
 func (c Choice) writeJSON(w io.Writer, v any) error {
+	if text, ok := v.(json.RawMessage); ok { // somebody else's JSON
+		var all []json.RawMessage
+		if c.Output != JSONL || perdure.DecodeKnownJSON(text, &all) != nil {
+			return c.write(w, v)
+		}
+		v = all
+	}
 	list := reflect.ValueOf(v)
 	if c.Output != JSONL || list.Kind() != reflect.Slice {
 		return c.write(w, v)

@@ -10,7 +10,9 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"text/tabwriter"
 	"time"
+	"unicode"
 
 	"github.com/perdure/perdure"
 )
@@ -42,6 +44,30 @@ type Hands struct {
 	Serve func(context.Context, Serving) error
 	Proxy func(context.Context, Proxying) error
 	Keep  func(context.Context, Keeping) error
+	Test  func(context.Context, Testing) (Tested, error)
+}
+
+// Testing says which MCP server is tried.
+type Testing struct {
+	Dir     string   // the data directory
+	Name    string   // of a server of its mcp.json; empty: Command or URL
+	Command []string // on stdio
+	URL     string
+}
+
+// Tested is what a server said.
+type Tested struct {
+	Server string // its name and version
+	Era    string // the version of the protocol
+	Tasks  bool   // it makes tasks of calls
+	Tools  []TestedTool
+}
+
+// TestedTool is a tool of a server.
+type TestedTool struct {
+	Name  string // as agents, or clients of a proxy, call it
+	Class perdure.EffectClass
+	Title string
 }
 
 // Keeping says which MCP server is kept alive beside its proxy.
@@ -67,6 +93,7 @@ type Desk interface {
 type Commands struct {
 	Serve  Serve  `cmd:"" help:"Serve tools to one MCP client, on stdio. Slow calls are durable tasks."`
 	Proxy  Proxy  `cmd:"" help:"Make the calls of another MCP server durable: they detach, survive, can be cancelled, and are not repeated."`
+	Test   Test   `cmd:"" help:"Try an MCP server: what it speaks, and which tools it has."`
 	Config Config `cmd:"" help:"Print the block to paste into an MCP client's configuration."`
 	Keep   Keep   `cmd:"" hidden:"" help:"Keep an MCP server alive beside its proxy."`
 }
@@ -118,6 +145,57 @@ func (c *Proxy) Run(ctx context.Context, d Desk) error {
 	return d.MCP().Proxy(ctx, Proxying{
 		Dir: dir, Name: c.Name, Command: c.Command, URL: c.URL, Classes: classes, SoftBudget: c.SoftBudget, Listen: c.Listen, In: in, Out: out,
 	})
+}
+
+// Test tries a server.
+type Test struct {
+	Name    string   `help:"A server of the data directory's mcp.json; it is asked anew." placeholder:"NAME"`
+	URL     string   `help:"The server's URL, instead of a command." placeholder:"URL"`
+	Command []string `arg:"" optional:"" passthrough:"" help:"The server and its arguments, after --."`
+}
+
+// Run asks it, and prints what it says.
+func (c *Test) Run(ctx context.Context, d Desk) error {
+	if len(c.Command) > 0 && c.Command[0] == "--" {
+		c.Command = c.Command[1:]
+	}
+	given := 0
+	for _, is := range []bool{c.Name != "", c.URL != "", len(c.Command) > 0} {
+		if is {
+			given++
+		}
+	}
+	if given != 1 {
+		return fmt.Errorf("%w: name one server: a command after --, or --url, or --name", perdure.Invalid)
+	}
+	dir, _, _ := d.Store()
+	if dir == "" {
+		return fmt.Errorf("%w: there is no data directory: name one with --data or PERDURE_DATA", perdure.Invalid)
+	}
+	said, err := d.MCP().Test(ctx, Testing{Dir: dir, Name: c.Name, Command: c.Command, URL: c.URL})
+	if err != nil {
+		return err
+	}
+	tasks := "its calls are not tasks"
+	if said.Tasks {
+		tasks = "its calls can be tasks"
+	}
+	d.Say("%s speaks %s; %s", clean(said.Server), clean(said.Era), tasks)
+	_, out := d.Streams()
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, t := range said.Tools {
+		if _, err := fmt.Fprintf(table, "%s\t%s\t%s\n", clean(t.Name), t.Class, clean(t.Title)); err != nil {
+			return err
+		}
+	}
+	return table.Flush()
+}
+
+// clean is a text of others in a line, without what would steer a terminal.
+func clean(text string) string {
+	fields := strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) })
+	runes := []rune(strings.Join(fields, " "))
+	return string(runes[:min(len(runes), 200)])
 }
 
 // Config prints what to paste.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"sync"
 	"testing"
 	"time"
@@ -124,7 +125,7 @@ func stopOfEnded(ctx context.Context, t *testing.T, h Harness) {
 		t.Fatal(err)
 	}
 
-	if after := follow(ctx, t, run, 0).exit; after != before {
+	if after := follow(ctx, t, run, 0).exit; !reflect.DeepEqual(after, before) {
 		t.Errorf("the exit was %+v and is %+v", before, after)
 	}
 }

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"fmt"
+	"io"
+)
+
+const mib = 1 << 20
+
+// figures are what the section of clients found. Lags are those of the clients that read. docs/reference/figures.md describes them.
+type figures struct {
+	Version      int     `json:"version"` // of this form: 1
+	Clients      int     `json:"clients"`
+	Stalled      int     `json:"stalled"`
+	Slow         int     `json:"slow"`
+	Seconds      float64 `json:"seconds"`
+	Sessions     int     `json:"sessions"`
+	Events       int64   `json:"events"`     // that the sessions wrote while they were followed
+	Received     int     `json:"received"`   // by all clients that read
+	Reconnects   int     `json:"reconnects"` // of those
+	Lost         int64   `json:"lost"`
+	Twice        int64   `json:"twice"`
+	LagP50       float64 `json:"lag_p50_us"`
+	LagP99       float64 `json:"lag_p99_us"`
+	BareLagP50   float64 `json:"bare_lag_p50_us"` // 0: it was not measured
+	BareLagP99   float64 `json:"bare_lag_p99_us"`
+	LagP99Ratio  float64 `json:"lag_p99_ratio"` // to the bare server; 0: that was not measured
+	StalledCut   int     `json:"stalled_cut"`
+	CutAfterP50  float64 `json:"cut_after_p50_us"` // 0: none was cut
+	CutAfterMax  float64 `json:"cut_after_max_us"`
+	SlowCut      int     `json:"slow_cut"`
+	SlowCutMax   float64 `json:"slow_cut_after_max_us"`
+	ServerBefore int64   `json:"server_before_bytes"` // memory in RAM; 0: the system does not say
+	ServerAlone  int64   `json:"server_alone_bytes"`  // the most while the sessions worked without a client
+	ServerDuring int64   `json:"server_during_bytes"` // the most
+	ServerAfter  int64   `json:"server_after_bytes"`
+}
+
+func (f figures) print(w io.Writer) {
+	fmt.Fprintf(w, "clients    %d, of which %d never read and %d read a byte a second\n", f.Clients, f.Stalled, f.Slow)
+	fmt.Fprintf(w, "events     %d of %d sessions in %.1f s, %d received over %d reconnects, %d lost, %d twice\n",
+		f.Events, f.Sessions, f.Seconds, f.Received, f.Reconnects, f.Lost, f.Twice)
+	fmt.Fprintf(w, "lag        p50 %.1f ms, p99 %.1f ms (goal 250)\n", f.LagP50/1000, f.LagP99/1000)
+	if f.BareLagP99 > 0 {
+		fmt.Fprintf(w, "bare       p50 %.1f ms, p99 %.1f ms on net/http alone: p99 is %.2f times that\n", f.BareLagP50/1000, f.BareLagP99/1000, f.LagP99Ratio)
+	}
+	fmt.Fprintf(w, "cut        %d of %d that never read, after p50 %.1f s, max %.1f s (goal 15); %d of %d slow ones, after max %.1f s\n",
+		f.StalledCut, f.Stalled, f.CutAfterP50/1e6, f.CutAfterMax/1e6, f.SlowCut, f.Slow, f.SlowCutMax/1e6)
+	fmt.Fprintf(w, "server     %.1f MiB before, %.1f MiB at work without clients, %.1f MiB at most with them: %+.1f MiB (goal 64); %.1f MiB after\n",
+		float64(f.ServerBefore)/mib, float64(f.ServerAlone)/mib, float64(f.ServerDuring)/mib, float64(f.ServerDuring-f.ServerAlone)/mib, float64(f.ServerAfter)/mib)
+}

@@ -1,0 +1,284 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+const (
+	hugeBody     = 1 << 30
+	manyHeaders  = 100_000
+	byteEvery    = 500 * time.Millisecond // of a header that comes byte by byte
+	headerTime   = 10 * time.Second       // that the server gives a header
+	slowBodyTime = 30 * time.Second       // and a body
+	politeEvery  = 50 * time.Millisecond  // between two requests of somebody who is honest
+)
+
+// hostile is what the section of sockets found.
+type hostile struct {
+	BodyStatus    int     `json:"body_status"`    // of a body of a gigabyte that says so
+	ChunkedStatus int     `json:"chunked_status"` // of one that does not; 0: the connection was cut
+	ChunkedBytes  int64   `json:"chunked_bytes"`  // of it that were taken
+	HeaderStatus  int     `json:"header_status"`  // of 100,000 lines
+	SlowBody      int     `json:"slow_body_status"`
+	SlowBodyAfter float64 `json:"slow_body_after_us"`
+	Slow          int     `json:"slow_headers"` // connections whose header comes byte by byte
+	SlowCut       int     `json:"slow_headers_cut"`
+	SlowCutMax    float64 `json:"slow_headers_cut_after_max_us"`
+	PrefaceStatus int     `json:"http2_preface_status"` // 0: the connection was cut
+	Polite        int     `json:"polite"`               // requests of somebody who is honest, meanwhile
+	PoliteDone    int     `json:"polite_done"`
+	PoliteP99     float64 `json:"polite_p99_us"`
+	Before        int64   `json:"server_before_bytes"`
+	During        int64   `json:"server_during_bytes"`
+	After         int64   `json:"server_after_bytes"`
+}
+
+func (h *hostile) print(w io.Writer) {
+	fmt.Fprintf(w, "sockets    1 GB body %d, the same in chunks %s after %.1f MB, 100,000 headers %d, slow body %d after %.1f s, HTTP/2 preface %s\n",
+		h.BodyStatus, cutOr(h.ChunkedStatus), float64(h.ChunkedBytes)/1e6, h.HeaderStatus, h.SlowBody, h.SlowBodyAfter/1e6, cutOr(h.PrefaceStatus))
+	fmt.Fprintf(w, "           %d of %d slow headers cut, after max %.1f s; others: %d of %d answered, p99 %.1f ms\n",
+		h.SlowCut, h.Slow, h.SlowCutMax/1e6, h.PoliteDone, h.Polite, h.PoliteP99/1000)
+	fmt.Fprintf(w, "           server %.1f MiB before, %.1f MiB at most: %+.1f MiB (goal 32); %.1f MiB after\n",
+		float64(h.Before)/mib, float64(h.During)/mib, float64(h.During-h.Before)/mib, float64(h.After)/mib)
+}
+
+func cutOr(status int) string {
+	if status == 0 {
+		return "cut"
+	}
+	return fmt.Sprint(status)
+}
+
+func measureSockets(ctx context.Context, o options, progress io.Writer) (f printed, faults []error, err error) {
+	dir, err := os.MkdirTemp("", "perdure-sockets-")
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	s, err := startServer(ctx, dir, progress)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { err = errors.Join(err, s.stop()) }()
+	fmt.Fprintf(progress, "load: bodies, headers and %d slow connections for %s\n", o.sockets, s.url)
+	h := &hostile{Slow: o.sockets}
+	polite := &storm{server: s}
+	var warm *raw
+	for range 50 { // what the first requests need is no growth
+		warm, _ = polite.one(warm, s.request("GET", "/v1/tools", ""), time.Now())
+	}
+	if warm != nil {
+		_ = warm.Close()
+	}
+	h.Before = s.residentBytes()
+	attacked, stop := context.WithCancel(ctx)
+	defer stop()
+	var group, beside sync.WaitGroup
+	beside.Go(func() { s.watch(attacked) })
+	beside.Go(func() { h.politely(attacked, polite) })
+	errs := make([]error, 6)
+	for i, attack := range []func(*server) error{h.body, h.chunked, h.headers, h.slowBody, h.preface} {
+		group.Go(func() { errs[i] = again(func() error { return attack(s) }) })
+	}
+	errs[5] = h.slowHeaders(ctx, s)
+	group.Wait()
+	stop()
+	beside.Wait()
+	h.During = s.most.Load()
+	select {
+	case <-time.After(afterwards):
+	case <-ctx.Done():
+	}
+	h.After = s.residentBytes()
+	return h, h.faults(), errors.Join(errs...)
+}
+
+// again attacks up to three times: an answer to somebody who is still sending may be lost with the connection.
+func again(attack func() error) (err error) {
+	for range 3 {
+		if err = attack(); !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			return err
+		}
+	}
+	return err
+}
+
+// faults are what is wrong whatever the machine.
+func (h *hostile) faults() []error {
+	var all []error
+	want := func(what string, got int, wants ...int) {
+		for _, status := range wants {
+			if got == status {
+				return
+			}
+		}
+		all = append(all, fmt.Errorf("sockets: %s was answered with %d", what, got))
+	}
+	want("a body of a gigabyte", h.BodyStatus, http.StatusRequestEntityTooLarge)
+	want("a body in chunks", h.ChunkedStatus, http.StatusRequestEntityTooLarge, 0)
+	want("a header of 100,000 lines", h.HeaderStatus, http.StatusRequestHeaderFieldsTooLarge)
+	want("a slow body", h.SlowBody, http.StatusRequestTimeout)
+	want("the preface of HTTP/2", h.PrefaceStatus, http.StatusHTTPVersionNotSupported, http.StatusBadRequest, http.StatusUnauthorized, http.StatusNotFound, http.StatusMethodNotAllowed, 0)
+	if h.SlowCut < h.Slow || h.PoliteDone < h.Polite {
+		all = append(all, fmt.Errorf("sockets: %d of %d slow ones were cut, %d of %d honest ones answered", h.SlowCut, h.Slow, h.PoliteDone, h.Polite))
+	}
+	return all
+}
+
+// body says that a gigabyte comes.
+func (h *hostile) body(s *server) error {
+	c, err := s.dial()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	head, _, _ := strings.Cut(string(s.request("POST", "/v1/sessions", "x")), "Content-Length")
+	h.BodyStatus, _, _, err = c.ask(fmt.Appendf(nil, "%sContent-Length: %d\r\n\r\n{", head, hugeBody))
+	return err
+}
+
+// chunked sends up to a gigabyte without saying how much.
+func (h *hostile) chunked(s *server) error {
+	c, err := s.dial()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	head, _, _ := strings.Cut(string(s.request("POST", "/v1/sessions", "x")), "Content-Length")
+	if _, err := fmt.Fprintf(c, "%sTransfer-Encoding: chunked\r\n\r\n", head); err != nil {
+		return err
+	}
+	chunk := "10000\r\n" + strings.Repeat(" ", 1<<16) + "\r\n"
+	for h.ChunkedBytes < hugeBody {
+		if _, err := io.WriteString(c, chunk); err != nil {
+			break // it is cut, or answered
+		}
+		h.ChunkedBytes += 1 << 16
+	}
+	h.ChunkedStatus, _, _, _ = c.answer() // 0: the answer was lost with the connection
+	return nil
+}
+
+// headers sends 100,000 lines.
+func (h *hostile) headers(s *server) error {
+	c, err := s.dial()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	go func() {
+		_, _ = io.WriteString(c, "GET /v1/tools HTTP/1.1\r\nHost: load\r\n"+strings.Repeat("A: b\r\n", manyHeaders)+"\r\n") // it is cut in the middle
+	}()
+	h.HeaderStatus, _, _, err = c.answer()
+	return err
+}
+
+// slowBody sends a byte and no more.
+func (h *hostile) slowBody(s *server) error {
+	c, err := s.dial()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	head, _, _ := strings.Cut(string(s.request("POST", "/v1/sessions", "x")), "Content-Length")
+	began := time.Now()
+	if _, err := fmt.Fprintf(c, "%sContent-Length: 100\r\n\r\n{", head); err != nil {
+		return err
+	}
+	if err := c.SetReadDeadline(began.Add(2 * slowBodyTime)); err != nil {
+		return err
+	}
+	h.SlowBody, _, _, err = c.answer()
+	h.SlowBodyAfter = float64(time.Since(began).Microseconds())
+	return err
+}
+
+// preface begins as HTTP/2 does, of which a rapid reset would be a stream opened and reset ten thousand times: it is not served.
+func (h *hostile) preface(s *server) error {
+	c, err := s.dial()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if _, err := io.WriteString(c, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"); err != nil {
+		return err
+	}
+	if err := c.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		return err
+	}
+	h.PrefaceStatus, _, _, _ = c.answer()
+	return nil
+}
+
+// slowHeaders opens many connections whose headers come byte by byte, and waits until they are cut.
+func (h *hostile) slowHeaders(ctx context.Context, s *server) error {
+	var cut atomic.Int64
+	var longest atomic.Int64
+	var group sync.WaitGroup
+	errs := make([]error, h.Slow)
+	for i := range h.Slow {
+		group.Go(func() {
+			c, err := s.dial()
+			if errs[i] = err; err != nil {
+				return
+			}
+			defer c.Close()
+			began, tick := time.Now(), time.NewTicker(byteEvery)
+			defer tick.Stop()
+			for _, one := range []byte("GET /v1/tools HTTP/1.1\r\nX-Slow: " + strings.Repeat("a", 1000)) {
+				if _, err := c.Write([]byte{one}); err != nil {
+					cut.Add(1)
+					longest.Store(max(longest.Load(), int64(time.Since(began))))
+					return
+				}
+				select {
+				case <-tick.C:
+				case <-ctx.Done():
+					return
+				}
+				if time.Since(began) > 4*headerTime {
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+	h.SlowCut, h.SlowCutMax = int(cut.Load()), float64(longest.Load())/1000
+	return errors.Join(errs...)
+}
+
+// politely asks something honest now and then.
+func (h *hostile) politely(ctx context.Context, s *storm) {
+	var c *raw
+	var took []time.Duration
+	tick := time.NewTicker(politeEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			var one answered
+			c, one = s.one(c, s.server.request("GET", "/v1/tools", ""), time.Now())
+			h.Polite++
+			if one.status == http.StatusOK {
+				h.PoliteDone++
+				took = append(took, one.took)
+			}
+		case <-ctx.Done():
+			h.PoliteP99 = micros(took, 0.99)
+			if c != nil {
+				_ = c.Close()
+			}
+			return
+		}
+	}
+}

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestMCPProxyURL: a proxy before a server over HTTP, which makes tasks of calls, is killed in the middle of one, and finds it again by
+// the handle that it kept. That server is another proxy.
+func TestMCPProxyURL(t *testing.T) {
+	t.Parallel()
+	world := t.TempDir()
+	first := exec.Command("perdure", "mcp", "proxy", "--data", shortDir(t), "--listen", "127.0.0.1:0", "--", "mcpfixture", world)
+	first.Stderr = os.Stderr
+	out, err := first.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = first.Process.Signal(os.Interrupt) // it may have ended
+		_ = first.Wait()
+		awaitGone(t, "mcpfixture "+world)
+	})
+	url, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"mcp", "proxy", "--data", shortDir(t), "--url", strings.TrimSpace(url)}
+	p := startMCP(t, args...)
+	id := p.begin("work.slowly", `{"name":"a"}`)
+	awaitNote(t, world, "began a")
+	for range 2 {
+		<-time.After(300 * time.Millisecond)
+		p.kill()
+		p = startMCP(t, args...)
+		p.ask("tools/list", "")
+	}
+	letGo(t, world, "a")
+	if done := p.end(id); done["status"] != "completed" || !strings.Contains(fmt.Sprint(done["result"]), "did a") {
+		t.Errorf("got %v", done)
+	}
+	p.leave()
+	if noted, err := os.ReadFile(filepath.Join(world, "noted")); err != nil || string(noted) != "began a\ndid a\n" {
+		t.Errorf("the world saw %q, %v", noted, err)
+	}
+}
+
+// TestMCPProxyQuestions: a question of the server is one of the task; what else it asks of its client is refused in words.
+func TestMCPProxyQuestions(t *testing.T) {
+	t.Parallel()
+	world := t.TempDir()
+	p := startMCP(t, "mcp", "proxy", "--data", shortDir(t), "--", "mcpfixture", world)
+	id := p.begin("work.slowly", `{"name":"elicitation/create"}`)
+	var asked map[string]any
+	for limit := time.Now().Add(time.Minute); asked == nil && time.Now().Before(limit); <-time.After(20 * time.Millisecond) {
+		asked, _ = p.ask("tasks/get", fmt.Sprintf(`"taskId":%q`, id))["inputRequests"].(map[string]any)
+	}
+	for key, request := range asked {
+		if text, _ := json.Marshal(request); !strings.Contains(string(text), "Which?") || !strings.Contains(string(text), "colour") {
+			t.Errorf("got %s", text)
+		}
+		p.ask("tasks/update", fmt.Sprintf(`"taskId":%q,"inputResponses":{%q:{"action":"accept","content":{"colour":"blue"}}}`, id, key))
+	}
+	if done := p.end(id); len(asked) != 1 || !strings.Contains(fmt.Sprint(done["result"]), `"colour":"blue"`) {
+		t.Errorf("got %v, asked %v", done, asked)
+	}
+	for _, method := range []string{"sampling/createMessage", "roots/list"} {
+		id := p.begin("work.slowly", fmt.Sprintf(`{"name":%q}`, method))
+		if done := p.end(id); !strings.Contains(fmt.Sprint(done["result"]), method+" is not handed on") {
+			t.Errorf("got %v", done)
+		}
+	}
+	p.leave()
+	awaitGone(t, "mcpfixture "+world)
+}

@@ -1,0 +1,68 @@
+package api_test
+
+import (
+	"context"
+	"net/http"
+	"testing"
+
+	"github.com/perdure/perdure/engine"
+	"github.com/perdure/perdure/internal/api"
+)
+
+// slowKeys are keys whose Begin waits.
+type slowKeys struct {
+	api.Keys
+	begun chan struct{}
+	gate  chan struct{}
+}
+
+func (k *slowKeys) Begin(ctx context.Context, r api.Request) (api.Request, error) {
+	k.begun <- struct{}{}
+	<-k.gate
+	return k.Keys.Begin(ctx, r)
+}
+
+// TestR23Overload: while all places for writes are taken, one more is refused with what a client needs to know, and cancels,
+// reads, health and those who wait for places that are free are as they were.
+func TestR23Overload(t *testing.T) {
+	t.Parallel()
+	k := &slowKeys{begun: make(chan struct{}, 10), gate: make(chan struct{})}
+	r := newRig(t, func(c *api.Config) {
+		k.Keys, c.Keys = c.Keys, k
+		c.Admission = api.Admission{Writes: 2, Waiting: 1, Patience: 1 << 40}
+	})
+	s := r.session()
+	r.say(s, "spawn hold")
+	r.entered("hold")
+	task := r.task(s)
+	answers := make(chan reply, 4)
+	create := func(key string) {
+		answers <- r.do(ask{method: http.MethodPost, path: "/v1/sessions", body: `{"agent":{}}`, header: map[string]string{"Idempotency-Key": key}})
+	}
+	go create("a")
+	go create("b")
+	<-k.begun
+	<-k.begun
+	go create("c") // one of these two waits, and the other one is refused
+	go create("d")
+	got := <-answers
+	if p := r.refusal(got, 503, "overloaded"); !p.Retryable || got.header.Get("Retry-After") != "1" ||
+		got.header.Get("RateLimit-Policy") != `"writes";q=2;qu="concurrent-requests"` || got.header.Get("RateLimit") != `"writes";r=0;t=1` {
+		t.Errorf("got %+v %v", p, got.header)
+	}
+	for _, path := range []string{"/healthz", "/v1/tools", s} {
+		if got := r.do(get(path)); got.status != 200 {
+			t.Errorf("%s: got %d %s", path, got.status, got.body)
+		}
+	}
+	if got := r.do(post("/v1/tasks/"+string(task.ID)+"/cancel", "")); got.status != 202 {
+		t.Errorf("a cancel got %d %s", got.status, got.body)
+	}
+	close(k.gate)
+	for range 3 {
+		if got := <-answers; got.status != 201 {
+			t.Errorf("got %d %s", got.status, got.body)
+		}
+	}
+	want[engine.Session](r, 201, post("/v1/sessions", `{"agent":{}}`))
+}

@@ -1,0 +1,121 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/perdure/perdure"
+)
+
+const topicsPath = "/v1/events"
+
+// maxTopics is how many topics one stream may have.
+const maxTopics = 50
+
+// topicQuery is what a stream of several topics is asked for with.
+type topicQuery struct {
+	Topics string `query:"topics" example:"session_019aa0000000700080000000000000aa,tasks,approvals" doc:"What to follow, with commas between, at most 50: ids of sessions, and sessions, tasks, approvals."`
+	After  string `query:"after" doc:"The id of the last frame that was received, of the same topics. Without it each topic begins with a snapshot."`
+	Types  string `query:"types" doc:"Of the sessions only these types: at most 40, with commas between; tool.* is all that begin with tool."`
+	LastID string `header:"Last-Event-ID" doc:"As after, which it overrules."`
+	Accept string `header:"Accept" hidden:"true"`
+}
+
+func (a *API) topicOperations() {
+	read(a, operation{
+		id: "follow-topics", path: topicsPath, policy: reads, summary: "Follow sessions and lists in one stream",
+		errors: []int{http.StatusNotFound},
+		forms: map[string]*huma.MediaType{formEvents: {Schema: &huma.Schema{
+			Type: huma.TypeString, Description: "Server-Sent Events: id is a position in all topics, event the type, data {topic, data}.",
+		}}},
+	}, a.topicStream)
+}
+
+// topicStream answers with what happens in several topics (ST6).
+func (a *API) topicStream(ctx context.Context, in *topicQuery) (*streamed, error) {
+	if negotiate(in.Accept, formEvents) == "" {
+		return nil, notAcceptable(formEvents)
+	}
+	filter, err := newTypeFilter(in.Types)
+	if err != nil {
+		return nil, err
+	}
+	names, err := topicNames(in.Topics)
+	if err != nil {
+		return nil, err
+	}
+	which := whose(ctx) + "topics " + strings.Join(names, ",")
+	field, text := "query.after", in.After
+	if in.LastID != "" {
+		field, text = "header.Last-Event-ID", in.LastID
+	}
+	places, err := a.cursors.read(which, text, len(names))
+	if err != nil {
+		return nil, invalid(field, "it is no position in these topics; begin again without it")
+	}
+	if places == nil {
+		places = make([]string, len(names))
+	}
+	topics := make([]topic, len(names))
+	for i, name := range names {
+		if topics[i], err = a.topic(ctx, name, places[i]); err != nil {
+			return nil, err
+		}
+	}
+	return &streamed{Body: func(c huma.Context) {
+		if c.Method() == http.MethodHead {
+			c.SetHeader("Content-Type", formEvents)
+			return
+		}
+		f := a.follower(openStream(c, formEvents), filter, requestOf(ctx).disclosure)
+		f.topics, f.which = topics, which
+		a.streamEnded(ctx, f.follow(ctx))
+	}}, nil
+}
+
+// topicNames reads ?topics=. One that is named twice is followed once.
+func topicNames(text string) ([]string, error) {
+	var names []string
+	for name := range strings.SplitSeq(text, ",") {
+		if name = strings.TrimSpace(name); name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	switch {
+	case len(names) == 0:
+		return nil, invalid("query.topics", "ids of sessions, and sessions, tasks, approvals, with commas between")
+	case len(names) > maxTopics:
+		return nil, invalid("query.topics", "at most %d", maxTopics)
+	}
+	return names, nil
+}
+
+// topic is a topic by its name, from a place on; empty: its beginning is a snapshot.
+func (a *API) topic(ctx context.Context, name, place string) (topic, error) {
+	if list, known := a.listTopics()[name]; known {
+		return &listTopic{key: boardKey{list: name}, read: list, sum: place}, nil
+	}
+	id, err := perdure.ParseID[perdure.SessionID](name)
+	if err != nil {
+		return nil, invalid("query.topics", "%q is neither the id of a session nor sessions, tasks or approvals", cut(name, 60))
+	}
+	session, err := a.cfg.Engine.Session(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	t := &sessionTopic{session: session}
+	if place != "" {
+		at, err := strconv.ParseInt(place, 10, 64)
+		if err != nil {
+			return nil, errors.Join(perdure.Invalid, err) // signed by us
+		}
+		t.at, t.given, t.lost = at, true, at > session.LastSeq
+	}
+	return t, nil
+}

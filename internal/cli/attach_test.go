@@ -1,0 +1,153 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine"
+)
+
+// endless is a task that runs until it is canceled. It may be asked from several goroutines.
+type endless struct {
+	Engine
+	mu       sync.Mutex
+	task     perdure.Task
+	sent     []perdure.TaskMessage
+	canceled int
+}
+
+func (e *endless) Close() error { return nil }
+
+func (e *endless) Run(ctx context.Context) error {
+	<-ctx.Done()
+	return nil
+}
+
+func (e *endless) Tasks(context.Context, perdure.SessionID) ([]perdure.Task, error) {
+	t, err := e.Task(context.Background(), "")
+	return []perdure.Task{t}, err
+}
+
+func (e *endless) Task(context.Context, perdure.TaskID) (perdure.Task, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.task, nil
+}
+
+func (e *endless) TaskLog(_ context.Context, _ perdure.TaskID, offset int64, _ int) (engine.Log, error) {
+	const text = "ready\n"
+	log := engine.Log{Offset: offset, Next: int64(len(text)), End: int64(len(text))}
+	if offset == 0 {
+		log.Chunks = []engine.Chunk{{Bytes: []byte(text)}}
+	}
+	return log, nil
+}
+
+func (e *endless) SendTask(_ context.Context, _ perdure.TaskID, m perdure.TaskMessage) (perdure.TaskMessageID, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.sent = append(e.sent, m)
+	return "tmsg_1", nil
+}
+
+func (e *endless) WaitTask(ctx context.Context, id perdure.TaskID) (perdure.Task, error) {
+	return e.Task(ctx, id)
+}
+
+func (e *endless) CancelTask(context.Context, perdure.TaskID, string, string) (perdure.CancelReceipt, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.canceled++
+	e.task.State = perdure.TaskCanceled
+	return perdure.CancelReceipt{}, nil
+}
+
+// asksFirst is a stdin that presses Ctrl-C, and types what it holds when it was asked.
+type asksFirst struct {
+	io.Reader
+	once   sync.Once
+	signal chan<- os.Signal
+	asked  chan struct{}
+}
+
+func (s *asksFirst) Read(p []byte) (int, error) {
+	s.once.Do(func() {
+		s.signal <- os.Interrupt
+		<-s.asked
+	})
+	return s.Reader.Read(p[:1])
+}
+
+// TestC07Attach wants a task to be left alone by all that leaves it, and ended by nothing but the word of a person.
+func TestC07Attach(t *testing.T) {
+	t.Parallel()
+	keys := func() (func() error, error) { return func() error { return nil }, nil }
+	none := func() (func() error, error) { return nil, errors.New("no stty") }
+	terminal := Terminal{Stdin: true, Stderr: true}
+	for _, test := range []struct {
+		name     string
+		keys     func() (func() error, error)
+		ctrlC    bool
+		typed    string
+		sent     []string
+		canceled int
+	}{
+		{"the keys leave it", keys, false, "hi\x7fo\rthere\n\x10\x11", []string{"ho", "there"}, 0},
+		{"a Ctrl-Q alone is no word", keys, false, "a\x11b\n\x10\x11", []string{"ab"}, 0},
+		{"a line can be cleared, and the end of input leaves", keys, false, "oops\x15fine\n\x04", []string{"fine"}, 0},
+		{"Ctrl-C asks, and nothing is said", keys, true, "\n", nil, 0},
+		{"Ctrl-C asks, and something is said", keys, true, "what?\n", nil, 0},
+		{"Ctrl-C asks, and the end is meant", keys, true, "c\n", nil, 1},
+		{"or in words, line by line", none, true, "cancel\n", nil, 1},
+		{"the input ends with the question", none, true, "", nil, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			eng := &endless{task: perdure.Task{ID: "task_1", State: perdure.TaskRunning}}
+			signals := make(chan os.Signal) // nobody types before it was taken
+			var typed io.Reader = strings.NewReader(test.typed)
+			asked := make(chan struct{})
+			if test.ctrlC {
+				typed = &asksFirst{Reader: typed, signal: signals, asked: asked}
+			}
+			hear := func(said string) {
+				if strings.Contains(said, "[D/c]") {
+					close(asked)
+				}
+			}
+
+			code, _, talk := command{args: "attach task_1", engine: eng, terminal: terminal, keys: test.keys, typed: typed, signals: signals, hear: hear}.run(t.Context())
+
+			var sent []string
+			for _, m := range eng.sent {
+				sent = append(sent, m.Text)
+			}
+			if diff := cmp.Diff(sent, test.sent); diff != "" || code != exitOK || eng.canceled != test.canceled {
+				t.Errorf("exit code %d, %d canceled, sent (-got +want):\n%s%s", code, eng.canceled, diff, talk)
+			}
+			if test.ctrlC && !strings.Contains(talk, "[D/c]") {
+				t.Errorf("nobody was asked: %s", talk)
+			}
+			if test.canceled == 0 && !strings.Contains(talk, "detached from task_1, which goes on; back to it: perdure attach task_1") {
+				t.Errorf("does not say how to come back: %s", talk)
+			}
+		})
+	}
+
+	t.Run("what is typed answers its question", func(t *testing.T) {
+		t.Parallel()
+		eng := &endless{task: perdure.Task{ID: "task_1", State: perdure.TaskAwaitingInput, InputRequest: &perdure.InputRequest{ID: "inp_1", Prompt: "which one?"}}}
+		code, out, talk := command{args: "attach task_1", engine: eng, terminal: terminal, keys: keys, stdin: "both\n\x10\x11"}.run(t.Context())
+		if code != exitOK || len(eng.sent) != 1 || eng.sent[0].InReplyTo != "inp_1" || eng.sent[0].Text != "both" {
+			t.Errorf("exit code %d, %q, %+v: %s", code, out, eng.sent, talk)
+		}
+	})
+}

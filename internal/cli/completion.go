@@ -1,0 +1,193 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine"
+	"github.com/perdure/perdure/internal/cli/complete"
+)
+
+// completeTime is how long somebody who pressed Tab waits for ids at most.
+const completeTime = 2 * time.Second
+
+type completionCommand struct {
+	Shell string `arg:"" help:"bash, zsh, fish or pwsh." enum:"bash,zsh,fish,pwsh"`
+}
+
+// Run prints the script of a shell.
+func (c *completionCommand) Run(a *app) error {
+	_, err := io.WriteString(a.out, complete.Script(c.Shell, program))
+	return err
+}
+
+type completeCommand struct {
+	New   bool     `help:"The word to complete is a new one, behind those that are given."`
+	Words []string `arg:"" optional:"" passthrough:"" help:"The words of the line, after --."`
+}
+
+// Run prints what may stand at the end of a line. Nothing of it is ever an error: a shell has no place to show one.
+func (c *completeCommand) Run(ctx context.Context, a *app) error {
+	words := c.Words
+	if len(words) > 0 && words[0] == "--" {
+		words = words[1:]
+	}
+	if c.New {
+		words = append(words, "")
+	}
+	found := complete.Look(a.kong.Model.Node, words)
+	if found.Of != nil && !found.Files {
+		a.flags = flagsIn(words, a.flags)
+		typed := ""
+		if len(words) > 0 {
+			typed = strings.TrimPrefix(words[len(words)-1], found.Front)
+		}
+		for _, w := range a.livingWords(ctx, found, strings.TrimPrefix(typed, "=")) {
+			found.Words = append(found.Words, complete.Word{Text: found.Front + w.Text, About: w.About})
+		}
+	}
+	for _, w := range found.Words {
+		fmt.Fprintf(a.out, "%s\t%s\n", a.line(w.Text, 200), a.line(w.About, 80))
+	}
+	if found.Files {
+		fmt.Fprintln(a.out, complete.Files)
+	}
+	return nil
+}
+
+// flagsIn are the flags of a line that say where things are kept.
+func flagsIn(words []string, f flags) flags {
+	for i, word := range words {
+		name, value, given := strings.Cut(word, "=")
+		if !given && i+1 < len(words) {
+			value = words[i+1]
+		}
+		switch name {
+		case "--data":
+			f.Data = value
+		case "--database":
+			f.Database = value
+		case "--server":
+			f.Server = value
+		}
+	}
+	return f
+}
+
+// livingWords are the names of what there is, where a command takes one, as far as they begin with what was typed.
+func (a *app) livingWords(ctx context.Context, found complete.Found, typed string) (words []complete.Word) {
+	ctx, stop := context.WithTimeout(ctx, completeTime)
+	defer stop()
+	add := func(text, about string) {
+		if strings.HasPrefix(text, typed) {
+			words = append(words, complete.Word{Text: text, About: about})
+		}
+	}
+	noun := found.Of.Name
+	switch {
+	case noun == "topic":
+		for _, name := range slices.Sorted(maps.Keys(topics())) {
+			add(name, "")
+		}
+		return words
+	case noun == "tool", noun == "mcp-tool", noun == "ask", noun == "deny", noun == "name" && strings.Contains(found.Node.FullPath(), " tool "):
+		_ = a.with(ctx, Opening{}, func(eng Engine) error {
+			all, err := eng.Tools(ctx)
+			for _, t := range all {
+				first, _, _ := strings.Cut(t.Description, "\n")
+				add(t.Name, first)
+			}
+			return err
+		})
+		return words
+	case noun == "state":
+		for _, state := range states(found.Node.Parent.Name) {
+			add(state, "")
+		}
+		return words
+	case noun == "id":
+		noun = "task" // of resolve, which takes calls, too
+	}
+	_ = a.read(ctx, func(eng Engine) error { // nobody is told why there is nothing
+		return a.ids(ctx, eng, noun, add)
+	})
+	return words
+}
+
+// states are those that a noun may be in.
+func states(noun string) []string {
+	switch noun {
+	case "task":
+		return []string{"queued", "running", "awaiting_input", "succeeded", "failed", "canceled", "unknown"}
+	case "approval":
+		return []string{"open", "approved", "denied", "expired", "void"}
+	case "call":
+		return []string{"running", "settled", "unknown"}
+	}
+	return nil
+}
+
+// ids names what there is of a noun.
+func (a *app) ids(ctx context.Context, eng Engine, noun string, add func(text, about string)) error {
+	switch noun {
+	case "session":
+		add(lastSession, "the session that was started last")
+		all, err := eng.Sessions(ctx, 0)
+		for _, s := range all {
+			add(string(s.ID), string(s.Status)+" "+s.Title)
+		}
+		return err
+	case "task":
+		all, err := eng.Tasks(ctx, "")
+		for _, t := range all {
+			add(string(t.ID), string(t.State)+" "+titleOf(t))
+		}
+		return err
+	case "approval":
+		all, err := eng.Approvals(ctx, engine.ApprovalFilter{State: perdure.ApprovalOpen})
+		for _, p := range all {
+			add(string(p.ID), p.Tool)
+		}
+		return err
+	case "schedule":
+		all, err := eng.Schedules(ctx, "")
+		for _, s := range all {
+			add(string(s.ID), when(s)+" "+s.Title)
+		}
+		return err
+	case "budget":
+		all, err := eng.Budgets(ctx, engine.BudgetFilter{})
+		for _, b := range all {
+			add(string(b.ID), string(b.Scope)+" "+b.Subject.ID)
+		}
+		return err
+	case "token":
+		all, err := eng.Tokens(ctx)
+		for _, t := range all {
+			add(string(t.ID), t.State+" "+t.Name)
+		}
+		return err
+	case "call":
+		return a.callIDs(ctx, eng, add)
+	}
+	return nil
+}
+
+// callIDs names the calls of the session that was started last, which is the one that people mean.
+func (a *app) callIDs(ctx context.Context, eng Engine, add func(text, about string)) error {
+	s, err := a.session(ctx, eng, lastSession)
+	if err != nil {
+		return err
+	}
+	all, err := eng.Calls(ctx, s.ID)
+	for _, c := range all {
+		add(c.Key.String(), string(c.State)+" "+c.Tool)
+	}
+	return err
+}

@@ -1,0 +1,116 @@
+package cli
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+)
+
+// leaves returns every command by what is typed for it.
+func leaves(t *testing.T) map[string]*kong.Node {
+	t.Helper()
+	parser, err := kong.New(&commandLine{}, (&app{}).options(func(int) {})...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]*kong.Node{}
+	for _, node := range parser.Model.Leaves(true) {
+		all[strings.TrimPrefix(node.Path(), program+" ")] = node
+	}
+	if len(all) < 40 {
+		t.Fatalf("only %d commands were found", len(all))
+	}
+	return all
+}
+
+func has(node *kong.Node, flag string) bool {
+	return slices.ContainsFunc(node.Flags, func(f *kong.Flag) bool { return f.Name == flag })
+}
+
+// TestC02EveryListAndShow wants the forms for scripts on every command that tells what there is, by the verb that it has, and on
+// every other command that prints a thing. Those that do not are named here, each with its reason.
+func TestC02EveryListAndShow(t *testing.T) {
+	t.Parallel()
+	others := map[string]string{
+		"run": "a conversation: text, or jsonl", "session send": "likewise", "event tail": "a stream: text, or jsonl", "session tail": "likewise",
+		"task watch": "likewise", "log": "the bytes of a log", "task log": "likewise", "attach": "likewise", "task attach": "likewise", "session export": "its own lines",
+		"tool call": "the JSON of the tool", "serve": "a URL, until it ends", "demo crash": "text, or json", "chaos": "a table, or json", "help": "text", "completion": "a script",
+		"mcp serve": "stdout belongs to the protocol", "mcp proxy": "likewise", "mcp config": "a block to paste", "file cat": "the bytes of a file", "file get": "likewise", "api": "what the server answers, with --jq and --template",
+		"admin backup": "text, or json", "admin restore": "likewise", "admin verify": "likewise", "admin gc": "likewise", "admin rotate-key": "words only",
+	}
+	for path, node := range leaves(t) {
+		verb := path[strings.LastIndex(path, " ")+1:]
+		told := slices.Contains([]string{"list", "show", "ps", "report", "ledger", "check", "schema", "next", "explain", "ls"}, verb)
+		var missing []string
+		for _, flag := range []string{"output", "json", "jq", "template"} {
+			if !has(node, flag) {
+				missing = append(missing, "--"+flag)
+			}
+		}
+		reason, other := others[path]
+		switch {
+		case len(missing) > 0 && (told || !other):
+			t.Errorf("%s has no %s", path, strings.Join(missing, ", "))
+		case len(missing) == 0 && other:
+			t.Errorf("%s has all forms, and needs no reason: %q", path, reason)
+		}
+		delete(others, path)
+	}
+	if len(others) > 0 {
+		t.Errorf("there are no such commands: %v", others)
+	}
+}
+
+// TestC10Matrix wants --dry-run on every command that changes something, and --yes on those that destroy something. Those that
+// change nothing, or are a server, are named.
+func TestC10Matrix(t *testing.T) {
+	t.Parallel()
+	reads := regexp.MustCompile(`( |^)(list|show|tail|log|watch|ledger|report|next|explain|test|verify|check|schema|export|ps|doctor|version|help|completion|ls|cat|get)$`)
+	others := map[string]string{
+		"run": "it is asked to do it", "serve": "a server", "mcp serve": "a server", "mcp proxy": "a server", "mcp config": "prints", "demo crash": "in a folder of its own",
+		"chaos": "likewise", "attach": "only what is typed changes anything", "task attach": "likewise", "tool call": "what may run twice, outside any session", "api": "one request, as it is typed",
+		"admin backup": "writes a new folder", "admin restore": "fills an empty one", "admin rotate-key": "nothing is lost by it", "webhook deliveries": "only reads",
+	}
+	destroys := []string{"session delete", "schedule delete", "budget remove", "task cancel", "cancel", "schedule backfill", "approve", "approval approve", "file rm", "value delete", "secret delete", "token revoke", "webhook delete"}
+	for path, node := range leaves(t) {
+		_, other := others[path]
+		delete(others, path)
+		if !reads.MatchString(path) && !other && !has(node, "dry-run") {
+			t.Errorf("%s has no --dry-run", path)
+		}
+		if asks := slices.Contains(destroys, path); asks != has(node, "yes") {
+			t.Errorf("%s: has --yes: %t, want %t", path, !asks, asks)
+		}
+	}
+	if len(others) > 0 {
+		t.Errorf("there are no such commands: %v", others)
+	}
+}
+
+// TestC11NoSecretIsTyped wants no flag and no argument that takes the value of a secret: others on a machine can read a command
+// line, and a shell keeps it.
+func TestC11NoSecretIsTyped(t *testing.T) {
+	t.Parallel()
+	secret := regexp.MustCompile(`(?i)secret|token|passw|credential|private-key|api-?key|bearer`)
+	about := regexp.MustCompile(`(?i)\b(the|a) (secret|token|password|key)('s value)?\b`)
+	look := func(path string, v *kong.Value) {
+		if !v.IsBool() && (secret.MatchString(v.Name) || about.MatchString(v.Help) && !strings.Contains(v.Help, "is read from PERDURE_TOKEN") && !strings.Contains(v.Help, "read their key from")) {
+			if !strings.HasPrefix(v.Help, "Its id") { // of a token say, which is no secret
+				t.Errorf("%s takes %s: %s", path, v.Name, v.Help)
+			}
+		}
+	}
+	for path, node := range leaves(t) {
+		for at := node; at != nil; at = at.Parent {
+			for _, flag := range at.Flags {
+				look(path, flag.Value)
+			}
+		}
+		for _, arg := range node.Positional {
+			look(path, arg)
+		}
+	}
+}

@@ -1,0 +1,54 @@
+package mcptool
+
+import (
+	"context"
+	"errors"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/tool"
+)
+
+// handleKind is the kind of the entries that keep handles.
+const handleKind = "mcp_task"
+
+// InResources keeps handles among what stands beside a session: they go with it, and list_resources shows them.
+func InResources(of func(call tool.Call) tool.Resources) Handles { return inResources{of} }
+
+type inResources struct {
+	of func(call tool.Call) tool.Resources
+}
+
+func entryOf(call tool.Call) string { return "mcp:" + string(call.ID) }
+
+func (h inResources) Keep(ctx context.Context, call tool.Call, kept Handle) error {
+	name := kept.Tool
+	if kept.Server != "" {
+		name = kept.Server + " " + name
+	}
+	_, err := h.of(call).Register(ctx, tool.Resource{ID: entryOf(call), Kind: handleKind, Name: name, Metadata: mustJSON(kept), Task: call.Task})
+	return err
+}
+
+func (h inResources) Kept(ctx context.Context, call tool.Call) (kept Handle, found bool, err error) {
+	entry, err := h.of(call).Resource(ctx, entryOf(call))
+	if errors.Is(err, perdure.NotFound) {
+		return kept, false, nil
+	}
+	if err == nil {
+		err = perdure.DecodeJSON(entry.Metadata, &kept)
+	}
+	return kept, err == nil, err
+}
+
+func (h inResources) End(ctx context.Context, call tool.Call) error {
+	_, err := h.of(call).UpdateStatus(ctx, entryOf(call), tool.ResourceCompleted)
+	if errors.Is(err, perdure.NotFound) {
+		return nil
+	}
+	return err
+}
+
+func (h inResources) Forget(ctx context.Context, call tool.Call) error {
+	_, err := h.of(call).Deregister(ctx, entryOf(call))
+	return err
+}

@@ -1,0 +1,148 @@
+package mcptool
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/perdure/perdure"
+)
+
+// The names of the Tasks extension (SEP-2663).
+const (
+	extension    = "io.modelcontextprotocol/tasks"
+	methodGet    = "tasks/get"
+	methodUpdate = "tasks/update"
+	methodCancel = "tasks/cancel"
+	metaCreated  = "io.github.perdure/created" // between what reads the wire and what follows: the task that a call became
+)
+
+var errTooLong = errors.New("the answer of the MCP server exceeds 16 MiB")
+
+// maxBody is the most that an answer to a call, or an event of a stream, may have.
+const maxBody = 16 << 20
+
+// plainResult makes a result that is a task into one that the SDK knows: the task is in its metadata.
+func plainResult(result json.RawMessage) (plain json.RawMessage, isTask bool) {
+	var kind struct {
+		Type string `json:"resultType"`
+	}
+	if perdure.DecodeKnownJSON(result, &kind) != nil || kind.Type != "task" {
+		return result, false
+	}
+	return mustJSON(map[string]any{"resultType": "complete", "content": []any{}, "_meta": map[string]any{metaCreated: result}}), true
+}
+
+// plainMessage is plainResult for a whole message.
+func plainMessage(text []byte) []byte {
+	if !bytes.Contains(text, []byte(`"task"`)) {
+		return text
+	}
+	fields := map[string]json.RawMessage{}
+	if perdure.DecodeJSON(text, &fields) != nil {
+		return text
+	}
+	result, ok := plainResult(fields["result"])
+	if !ok {
+		return text
+	}
+	fields["result"] = result
+	return mustJSON(fields)
+}
+
+// taskWay is a way to a server over HTTP on which calls may become tasks: it names the task of a request in its header (M7),
+// shows the SDK results that it knows, and notes how long the server wants to be left alone.
+type taskWay struct {
+	next http.RoundTripper
+	wait func(time.Duration)
+}
+
+// RoundTrip implements http.RoundTripper.
+func (w *taskWay) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method != http.MethodPost || r.Body == nil {
+		return w.next.RoundTrip(r)
+	}
+	body, err := io.ReadAll(r.Body)
+	_ = r.Body.Close() // it is read
+	if err != nil {
+		return nil, err
+	}
+	sent := r.Clone(r.Context())
+	sent.Body, sent.GetBody = io.NopCloser(bytes.NewReader(body)), func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+	var m struct {
+		Method string `json:"method"`
+		Params struct {
+			TaskID string `json:"taskId"`
+		} `json:"params"`
+	}
+	_ = perdure.DecodeKnownJSON(body, &m) // what is none has no method
+	if strings.HasPrefix(m.Method, "tasks/") {
+		sent.Header.Set("Mcp-Name", m.Params.TaskID)
+	}
+	resp, err := w.next.RoundTrip(sent)
+	if err != nil {
+		return nil, err
+	}
+	if after, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && after > 0 && resp.StatusCode >= http.StatusTooManyRequests {
+		w.wait(time.Duration(min(after, 3600)) * time.Second)
+	}
+	if m.Method != "tools/call" {
+		return resp, nil
+	}
+	kind, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
+	switch strings.TrimSpace(kind) {
+	case "application/json":
+		text, err := io.ReadAll(io.LimitReader(resp.Body, maxBody+1))
+		_ = resp.Body.Close() // it is read
+		if err != nil || len(text) > maxBody {
+			return nil, cmp.Or(err, errTooLong)
+		}
+		text = plainMessage(text)
+		resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(text)), int64(len(text))
+		resp.Header.Set("Content-Length", strconv.Itoa(len(text)))
+	case "text/event-stream":
+		resp.Body = &plainStream{body: resp.Body, in: bufio.NewReaderSize(resp.Body, 64<<10)}
+	}
+	return resp, nil
+}
+
+// plainStream is a stream of events whose messages are as the SDK knows them.
+type plainStream struct {
+	body io.Closer
+	in   *bufio.Reader
+	left []byte
+}
+
+var field = []byte("data: ")
+
+// Read implements io.Reader.
+func (s *plainStream) Read(p []byte) (int, error) {
+	if len(s.left) == 0 {
+		text, err := s.in.ReadSlice('\n')
+		whole := bytes.Clone(text)
+		for err == bufio.ErrBufferFull && len(whole) <= maxBody { //nolint:errorlint // it is never wrapped
+			text, err = s.in.ReadSlice('\n')
+			whole = append(whole, text...)
+		}
+		if len(whole) == 0 {
+			return 0, err
+		}
+		if bytes.HasPrefix(whole, field) && err == nil {
+			whole = append(append(bytes.Clone(field), plainMessage(bytes.TrimRight(whole[len(field):], "\r\n"))...), '\n')
+		}
+		s.left = whole
+	}
+	n := copy(p, s.left)
+	s.left = s.left[n:]
+	return n, nil
+}
+
+// Close implements io.Closer.
+func (s *plainStream) Close() error { return s.body.Close() }
