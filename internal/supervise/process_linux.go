@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -114,12 +115,19 @@ func signalProcess(pid int, start uint64, sig syscall.Signal) error {
 	return nil
 }
 
-// killRemains kills what a dead supervisor left and waits until nothing of it runs, or for ctx's cause.
+// killRemains kills what a dead supervisor left and waits until nothing of it runs, or for ctx's cause. One that is dying lets go
+// of its files before it is gone from the table: it is waited for, since what it leaves is its business until then.
 func killRemains(ctx context.Context, rec Record) error {
 	for {
 		all, err := processes()
 		if err != nil {
 			return err
+		}
+		if slices.ContainsFunc(all, func(p process) bool { return supervises(p, rec) }) {
+			if pause(ctx, pollMin) != nil {
+				return nil // it lives
+			}
+			continue
 		}
 		left := provedOurs(all, rec)
 		if len(left) == 0 {
@@ -132,6 +140,11 @@ func killRemains(ctx context.Context, rec Record) error {
 			return errors.Join(waitErr, err)
 		}
 	}
+}
+
+// supervises reports whether a process is the supervisor of rec, and lives or is dying.
+func supervises(p process, rec Record) bool {
+	return p.pid == rec.PID && p.start == rec.StartTime && !p.dead()
 }
 
 // provedOurs returns the running processes that belonged to the command of rec, whose supervisor is dead.
@@ -147,8 +160,8 @@ func provedOurs(all []process, rec Record) []process {
 	proved, reused := false, false
 	for _, p := range all {
 		switch {
-		case p.pid == rec.PID && p.start == rec.StartTime && !p.dead():
-			return nil // the supervisor lives, and it is its business
+		case supervises(p, rec):
+			return nil // it is its business
 		case p.pid == rec.PID && p.start != rec.StartTime,
 			p.pid == rec.CommandPID && p.start != rec.CommandStartTime:
 			reused = true

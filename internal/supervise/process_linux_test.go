@@ -3,8 +3,11 @@ package supervise
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"slices"
+	"syscall"
 	"testing"
+	"time"
 )
 
 func TestParseProcess(t *testing.T) {
@@ -92,4 +95,40 @@ func TestProvedOurs(t *testing.T) {
 	if got := provedOurs([]process{running(60, 1, 60, 50, 101)}, Record{PID: 50, StartTime: 100}); got != nil {
 		t.Errorf("without a command in the record: got %v", fmt.Sprint(got))
 	}
+}
+
+// TestRemainsOfADyingSupervisor: a supervisor that was killed, and is still in the table, is waited for, and then what it left is
+// killed.
+func TestRemainsOfADyingSupervisor(t *testing.T) {
+	t.Parallel()
+	supervisor := exec.Command("bash", "-c", "set -m; sleep 600 & echo $!; wait")
+	supervisor.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	out, err := supervisor.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := supervisor.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var command int
+	if _, err := fmt.Fscan(out, &command); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Kill(command, syscall.SIGKILL) }) // it is dead when the test passes
+	own, there := readProcess(supervisor.Process.Pid)
+	left, alsoThere := readProcess(command)
+	if !there || !alsoThere {
+		t.Fatalf("supervisor %t, command %t", there, alsoThere)
+	}
+	dying := time.AfterFunc(50*time.Millisecond, func() { _ = supervisor.Process.Kill() })
+	defer dying.Stop()
+	reaped := make(chan error, 1) // capacity 1: nobody waits when the test has failed
+	go func() { reaped <- supervisor.Wait() }()
+
+	err = killRemains(t.Context(), Record{PID: own.pid, StartTime: own.start, CommandPID: left.pid, CommandStartTime: left.start})
+
+	if err != nil || processAlive(left.pid, left.start) {
+		t.Errorf("got %v, and the command runs: %t", err, processAlive(left.pid, left.start))
+	}
+	<-reaped
 }
