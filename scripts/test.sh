@@ -135,7 +135,7 @@ if (($# == 0)); then
 	mapfile -t raced < <(go list ./... | grep -Ev '/(docs|internal/archtest|store/sqlite)$')
 fi
 step "go test -race -shuffle=on -skip $plain ${packages[*]}, but for ${calm[*]:-none}"
-SEEDS=100 TWICE=4 go test -race -shuffle=on -timeout=20m -skip "$plain|TestR13KillAtFire|TestR14ThousandSchedules|TestS22BudgetRace" "${raced[@]}"
+SEEDS=30 TWICE=2 go test -race -shuffle=on -timeout=20m -skip "$plain|TestR13KillAtFire|TestR14ThousandSchedules|TestS22BudgetRace" "${raced[@]}"
 if (($# == 0)); then
 	packages=(./bench/... ./cmd/perdure ./engine/local ./engine/remote ./internal/api ./internal/sim) # that have them
 	step "go test -shuffle=on ${calm[*]}"
