@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -66,7 +67,10 @@ func (c *sessionInterrupt) Run(ctx context.Context, a *app) error {
 		if err := eng.Interrupt(ctx, s.ID, operator, c.Why); err != nil {
 			return err
 		}
-		if s, err = eng.Session(ctx, s.ID); err != nil {
+		switch now, err := eng.Session(ctx, s.ID); {
+		case err == nil:
+			s = now
+		case !errors.Is(err, perdure.Unavailable): // else who had it is gone with the turn: what it was told stands
 			return fmt.Errorf("read the session: %w", err)
 		}
 		a.say("the turn of %s is told to end; %s", s.ID, leftBehind(s.OpenTasks))
