@@ -24,7 +24,7 @@ func TestClient(t *testing.T) {
 func drive(t *testing.T, version string) {
 	url := os.Getenv("PERDURE_MCP_URL")
 	if url == "" {
-		t.Skip("PERDURE_MCP_URL names the server: run make conformance")
+		t.Fatal("PERDURE_MCP_URL names the server: run make conformance")
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
