@@ -142,6 +142,16 @@ func (t Task) compareAge(other Task) int {
 	return cmp.Or(t.CreatedAt.Compare(other.CreatedAt), strings.Compare(string(t.ID), string(other.ID)))
 }
 
+// Carries reports whether a call goes on in a task that has not ended, whatever became of its turn.
+func (s *Session) Carries(id CallID) bool {
+	for _, t := range s.Tasks {
+		if t.Call == id && t.State.Live() {
+			return true
+		}
+	}
+	return false
+}
+
 // AtRest reports whether nothing is left to do: no turn, no live task but monitors, and, unless a budget stopped it, nothing
 // queued, nothing cut short, and no result on its way that would start a turn.
 func (s *Session) AtRest() bool {

@@ -128,12 +128,12 @@ readonly simulation='^TestR18(Simulation|SameSeedSameTrace)$'
 readonly figures='^(TestR13EveryTransition|TestR13KillAtFire|TestR14ThousandSchedules|TestS22BudgetRace)$'
 # So do whole packages: what runs hardly anything side by side, and what works on SQLite, of which the detector would watch all;
 # what the store on it shares with the one on Postgres runs with it there.
-readonly quiet='/perdure$|/(docs|internal/(archtest|cli|linear|session(file|port|sql))|model/(anthropic|openai)|store/sqlite|tool/web)$'
+readonly quiet='/(docs|internal/(archtest|session(file|port|sql))|store/sqlite|tool/web)$'
 calm=()
 raced=("${packages[@]}")
 if (($# == 0)); then
-	mapfile -t calm < <(go list ./... | grep -E "$quiet" | grep -v /cmd/)
-	mapfile -t raced < <(go list ./... | grep -Ev "$quiet"; go list ./cmd/...)
+	mapfile -t calm < <(go list ./... | grep -E "$quiet")
+	mapfile -t raced < <(go list ./... | grep -Ev "$quiet")
 fi
 step "go test -race -shuffle=on -skip $plain ${packages[*]}, but for ${calm[*]:-none}"
 SEEDS=30 TWICE=2 go test -race -shuffle=on -timeout=20m -skip "$plain|TestR13KillAtFire|TestR14ThousandSchedules|TestS22BudgetRace" "${raced[@]}"

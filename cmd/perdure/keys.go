@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"time"
 
 	"github.com/perdure/perdure"
@@ -67,7 +66,7 @@ func (k *keys) End(ctx context.Context, r api.Request) error {
 
 // urgently marks what is noted of a request that stops work: it is carried out on a full disk as well (R7).
 func urgently(ctx context.Context, r api.Request) context.Context {
-	if strings.HasSuffix(r.Scope, "/cancel") || strings.HasSuffix(r.Scope, "/interrupt") {
+	if api.StopsWork(r.Scope) {
 		return store.Urgent(ctx)
 	}
 	return ctx

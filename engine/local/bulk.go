@@ -101,6 +101,9 @@ func (e *Engine) CancelWhere(ctx context.Context, o engine.BulkCancel) (engine.B
 		}
 		return made
 	})
+	if known && b.now().DryRun != o.DryRun {
+		return engine.Bulk{}, fmt.Errorf("cancel tasks: bulk %s: %w: under this id it was asked otherwise", id, perdure.Conflict)
+	}
 	if known || o.DryRun {
 		return b.now(), nil
 	}

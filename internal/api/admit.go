@@ -57,11 +57,9 @@ func (g *gates) of(r *http.Request, pattern string) *gate {
 	switch {
 	case open(r.URL.Path):
 		return nil
-	case r.Method == http.MethodPost || r.Method == http.MethodPut || r.Method == http.MethodDelete:
-		for _, end := range []string{"/cancel", "/interrupt", "/deny", "/pause"} {
-			if strings.HasSuffix(pattern, end) {
-				return g.urgent
-			}
+	case isWrite(r.Method):
+		if StopsWork(pattern) {
+			return g.urgent
 		}
 		return g.writes
 	case lasts(r):
@@ -70,11 +68,31 @@ func (g *gates) of(r *http.Request, pattern string) *gate {
 	return g.reads
 }
 
+// isWrite reports whether a method changes something.
+func isWrite(method string) bool {
+	switch method {
+	case http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
+		return true
+	}
+	return false
+}
+
+// StopsWork reports whether a request, or the scope of its idempotency key, which ends with its method and path, stops work or
+// takes a right away: it gets through when a server is full, and on a full disk (R7, R23).
+func StopsWork(request string) bool {
+	for _, end := range []string{"/cancel", ":cancel", "/interrupt", "/deny", "/pause"} {
+		if strings.HasSuffix(request, end) {
+			return true
+		}
+	}
+	return strings.Contains(request, http.MethodDelete+" /v1/tokens/")
+}
+
 // lasts reports whether a request is one that goes on: a stream, or one that waits for an outcome.
 func lasts(r *http.Request) bool {
-	query := r.URL.RawQuery
-	return strings.Contains(r.Header.Get("Accept"), formEvents) || strings.Contains(query, "wait=") || strings.Contains(query, "follow=") ||
-		r.URL.Path == topicsPath || strings.Contains(r.Header.Get("Prefer"), "wait")
+	query := r.URL.Query() // as the operations read it, however it is written
+	return negotiate(r.Header.Get("Accept"), formJSON, formEvents) == formEvents || query.Has("wait") || query.Has("follow") ||
+		r.URL.Path == topicsPath || strings.Contains(strings.ToLower(r.Header.Get("Prefer")), "wait")
 }
 
 // gate lets so many in at a time, in the order in which they come, and lets so many more wait for a moment. It is safe for

@@ -66,3 +66,17 @@ func TestR23Overload(t *testing.T) {
 	}
 	want[engine.Session](r, 201, post("/v1/sessions", `{"agent":{}}`))
 }
+
+// TestStopsWork names what gets through a full server, and on a full disk.
+func TestStopsWork(t *testing.T) {
+	t.Parallel()
+	for request, want := range map[string]bool{
+		"POST /v1/tasks/{id}/cancel": true, "token_1 POST /v1/tasks:cancel": true, "POST /v1/sessions/{id}/interrupt": true,
+		"POST /v1/approvals/{id}/deny": true, "POST /v1/schedules/{id}/pause": true, "token_1 DELETE /v1/tokens/token_2": true, "DELETE /v1/tokens/{token}": true,
+		"POST /v1/sessions": false, "POST /v1/approvals/{id}/approve": false, "DELETE /v1/sessions/{id}": false, "GET /v1/tokens/{token}": false,
+	} {
+		if got := api.StopsWork(request); got != want {
+			t.Errorf("%s: got %t, want %t", request, got, want)
+		}
+	}
+}

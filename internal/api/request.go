@@ -85,9 +85,7 @@ func (a *API) answer(out *answer, r *http.Request, req *request) error {
 		return err
 	}
 	g := a.gates.of(r, pattern)
-	switch r.Method {
-	case http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
-	default:
+	if !isWrite(r.Method) {
 		if err := a.admit(r.Context(), g); err != nil {
 			return err
 		}

@@ -73,6 +73,7 @@ func (a *API) topicStream(ctx context.Context, in *topicQuery) (*streamed, error
 			c.SetHeader("Content-Type", formEvents)
 			return
 		}
+		defer a.cfg.Telemetry.Stream()()
 		f := a.follower(openStream(c, formEvents), filter, requestOf(ctx).disclosure)
 		f.topics, f.which = topics, which
 		a.streamEnded(ctx, f.follow(ctx))

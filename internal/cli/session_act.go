@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine"
 )
 
 type sessionNew struct {
@@ -23,6 +24,9 @@ type sessionNew struct {
 
 // Run starts a session in which nothing was said yet.
 func (c *sessionNew) Run(ctx context.Context, a *app) error {
+	if err := c.suits(engine.Session{}); err != nil {
+		return err
+	}
 	talk := &runCommand{Model: c.Model, BaseURL: c.BaseURL, Workspace: c.Workspace, Capability: c.Capability, SoftBudget: c.SoftBudget, Instructions: c.Instructions}
 	return a.with(ctx, writing(c.DryRun), func(eng Engine) error {
 		agent, err := talk.agent(a, eng)
@@ -52,6 +56,9 @@ type sessionInterrupt struct {
 
 // Run ends the turn that runs. What works in the background stays.
 func (c *sessionInterrupt) Run(ctx context.Context, a *app) error {
+	if err := c.suits(engine.Session{}); err != nil {
+		return err
+	}
 	return a.with(ctx, writing(c.DryRun), func(eng Engine) error {
 		s, err := a.session(ctx, eng, c.Session)
 		switch {

@@ -150,7 +150,9 @@ func (c *webhookChange) Run(ctx context.Context, a *app) error {
 			made.Webhook, err = eng.ChangeWebhook(ctx, w.ID, change)
 		}
 		if err == nil && c.Rotate {
-			made, err = eng.RotateWebhook(ctx, w.ID)
+			if made, err = eng.RotateWebhook(ctx, w.ID); err != nil && change != (webhook.Change{}) {
+				err = fmt.Errorf("it was changed, and has its old secret: %w", err)
+			}
 		}
 		if err != nil {
 			return err

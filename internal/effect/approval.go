@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/veil"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
 )
@@ -71,6 +72,9 @@ func (e *Effects) resolveApproval(tx store.Tx, a perdure.Approval, r perdure.App
 	if r.NewArgs != nil {
 		if _, err := perdure.CanonicalJSON(r.NewArgs); err != nil {
 			return a, fmt.Errorf("%w verdict: the arguments: %w", perdure.Invalid, err)
+		}
+		if !veil.Kept(a.Args, r.NewArgs) {
+			return a, fmt.Errorf("%w verdict: the arguments: %s stands for a value that nobody shows: give that value, or leave the argument as it was", perdure.Invalid, veil.KnownMark)
 		}
 		if t, ok := e.cfg.Tools.Get(a.Tool); ok {
 			r.NewArgs, _ = e.taken(perdure.CallKey{Session: a.Session, Call: a.Call}, t, r.NewArgs)

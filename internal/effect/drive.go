@@ -149,7 +149,7 @@ func (e *Effects) commit(ctx context.Context, d *Drive, outcomes []Outcome, take
 	e.cache(ctx, d)
 	e.folds.Keep(foldcache.Fold{Session: d.session, Saved: d.saved})
 	if d.session.Turn == nil {
-		e.vault.DropSession(d.ID)
+		e.vault.DropTurn(d.ID, d.session.Carries)
 	}
 	if d.session.Lineage != nil {
 		e.afterChild(ctx, d)

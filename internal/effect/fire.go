@@ -73,7 +73,7 @@ func (p *taskPort) Schedules(ctx context.Context) (list []perdure.Schedule, err 
 
 // CancelSchedule ends a schedule of the port's session.
 func (p *taskPort) CancelSchedule(ctx context.Context, id perdure.ScheduleID, why string) (perdure.Schedule, error) {
-	return p.e.EndSchedule(ctx, p.owner.session, id, CancelWish{By: "agent", Why: why}, false)
+	return p.e.EndSchedule(ctx, p.owner.session, id, CancelWish{By: "agent", Why: veil.Without(p.e.known(p.owner.session), why)}, false)
 }
 
 // PlanScheduled looks up and judges what a fire would run, before the commit that fires. A tool that is gone, or that may not

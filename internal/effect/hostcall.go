@@ -86,7 +86,7 @@ func (e *Effects) hostCall(ctx context.Context, o HostOrder, target tool.Tool) (
 		o.Args = json.RawMessage("{}")
 	}
 	spec := target.Spec()
-	secret := veil.Has(spec.Parameters)
+	secret := veil.Has(spec.Parameters) || veil.Stands(e.recorded(o.Session, target, o.Args)) // two of them may be recorded alike
 	if o.Key == "" && o.Join > 0 && !secret && spec.Class != perdure.Pure {
 		known := e.hosts.of(o.Session)
 		known.mu.Lock()
@@ -177,6 +177,12 @@ func (e *Effects) makeHostCall(ctx context.Context, o HostOrder, by hostCaller) 
 		}
 	}
 	args, _ := e.taken(key, by.target, o.Args)
+	made := HostCall{}
+	defer func() {
+		if made.Task.ID == "" { // nobody ends it
+			e.vault.Drop(key)
+		}
+	}()
 	call := tool.Call{Session: o.Session, ID: key.Call, Tool: o.Tool, Args: args, Class: spec.Class}
 	if fault := e.fault(by.target, call); fault != nil {
 		fault.ErrorAs, fault.Refused = perdure.ErrorRejected, true
@@ -189,12 +195,13 @@ func (e *Effects) makeHostCall(ctx context.Context, o HostOrder, by hostCaller) 
 	if !bytes.Equal(j.args, args) {
 		j.args, _ = e.taken(key, by.target, j.args)
 	}
+	e.vault.Stay(key)
 	print, err := perdure.Fingerprint(o.Tool, j.args)
 	if err != nil {
 		return HostCall{}, err
 	}
 	task := e.taskOfCall(callTask{
-		owner: by.owner, at: by.owner.created, secret: by.row.Secret, name: orElse(o.Title, orElse(spec.DisplayName, spec.Name)), origin: perdure.OriginHost,
+		owner: by.owner, at: by.owner.created, secret: by.row.Secret, name: orElse(veil.Without(e.known(o.Session), o.Title), orElse(spec.DisplayName, spec.Name)), origin: perdure.OriginHost,
 		row: perdure.Call{Key: key, Tool: o.Tool, Args: j.args, Fingerprint: print, Class: spec.Class},
 	})
 	task.Delivery, task.Wake, task.Spec.SignalOnCompletion = perdure.Manual, perdure.WakeNone, false
@@ -208,7 +215,8 @@ func (e *Effects) makeHostCall(ctx context.Context, o HostOrder, by hostCaller) 
 		refused.ErrorAs, refused.Refused = perdure.ErrorRejected, true
 		return refusedHost(key.Call, refused)
 	}
-	return HostCall{ID: key.Call, Task: started}, err
+	made = HostCall{ID: key.Call, Task: started}
+	return made, err
 }
 
 func refusedHost(id perdure.CallID, r tool.Result) (HostCall, error) {
@@ -226,9 +234,7 @@ func (e *Effects) madeBefore(ctx context.Context, key perdure.CallKey, o HostOrd
 	if err != nil || found.Task.ID == "" {
 		return found, err
 	}
-	var dropped veil.Vault
-	args, _ := dropped.Take(key, by.target.Spec().Parameters, o.Args)
-	if print, err := perdure.Fingerprint(o.Tool, args); err != nil || print != found.Task.ArgsHash {
+	if print, err := perdure.Fingerprint(o.Tool, e.recorded(o.Session, by.target, o.Args)); err != nil || print != found.Task.ArgsHash {
 		return HostCall{}, fmt.Errorf("%w: the key stands for a call with another tool or other arguments", perdure.Conflict)
 	}
 	found.Joined = true

@@ -39,10 +39,7 @@ func (e *Effects) judge(ctx context.Context, agent perdure.Agent, t tool.Tool, c
 	if bytes.Equal(j.args, whole) {
 		j.args = recorded
 	}
-	if !veil.Stands(recorded) {
-		return j
-	}
-	known := e.known(call.Session)
+	known := e.known(call.Session) // also where the arguments had none: a hook may have put one there
 	for i, p := range j.permissions {
 		j.permissions[i].Target, j.permissions[i].Reason = veil.Without(known, p.Target), veil.Without(known, p.Reason)
 	}

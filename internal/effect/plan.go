@@ -58,6 +58,9 @@ func (e *Effects) planCall(ctx context.Context, s *perdure.Session, call perdure
 		seen.Args, _ = e.taken(perdure.CallKey{Session: s.ID, Call: call.ID}, t, j.args)
 		planned.Rewritten = seen.Args
 	}
+	if spec.Policy == tool.PolicyClientSide && veil.Stands(seen.Args) { // the client would be asked with the mark
+		return refusedBy(planned, veil.Lost())
+	}
 	planned.Permissions, planned.Expires = j.permissions, e.cfg.ApprovalExpiry
 	if planned.Refusal = e.refuse(s, t, call); planned.Refusal != nil {
 		return planned
@@ -139,15 +142,17 @@ func (e *Effects) fault(t tool.Tool, call tool.Call) *tool.Result {
 		return nil
 	}
 	r := e.checkArgs(t, call, whole)
-	switch {
-	case r == nil:
-	case veil.Stands(call.Args): // a text may tell a part of a secret: it is one about what is recorded
-		r.Text = veil.UnfitKnown
-		if told := e.checkArgs(t, call, call.Args); told != nil {
-			r.Text = veil.Fault(schema, call.Args, told.Text)
-		}
-	default:
+	if r == nil {
+		return nil
+	}
+	call.Args, _ = veil.WithoutJSON(e.known(call.Session), call.Args) // a hook's may be whole
+	if !veil.Stands(call.Args) {
 		r.Text = veil.Fault(schema, whole, r.Text)
+		return r
+	}
+	r.Text = veil.UnfitKnown // a text may tell a part of a secret: it is one about what is recorded
+	if told := e.checkArgs(t, call, call.Args); told != nil {
+		r.Text = veil.Fault(schema, call.Args, told.Text)
 	}
 	return r
 }

@@ -33,6 +33,7 @@ type birth struct {
 func (p *taskPort) Start(ctx context.Context, o tool.AgentOrder) (task perdure.Task, err error) {
 	known := p.e.known(p.owner.session)
 	o.Name, o.Prompt = veil.Without(known, o.Name), veil.Without(known, o.Prompt)
+	o.Schema, _ = veil.WithoutJSON(known, o.Schema)
 	agent, err := p.childAgent(o)
 	if err != nil {
 		return task, err

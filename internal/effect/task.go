@@ -48,6 +48,9 @@ func (e *Effects) updateTask(tx store.Tx, t perdure.Task, u perdure.TaskUpdate, 
 	if err != nil || !change.Ended {
 		return change, err
 	}
+	if change.Task.Taken() { // no turn forgets it; where this commit is undone, the task ends with the next one
+		e.vault.Drop(perdure.CallKey{Session: t.Session, Call: change.Task.Call})
+	}
 	if change.Task.Kind == perdure.KindMonitor { // its runs come home, and are paid
 		return change, nil
 	}

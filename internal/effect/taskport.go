@@ -135,7 +135,7 @@ func (p *taskPort) Cancel(ctx context.Context, id, why string) (perdure.CancelRe
 	if err != nil {
 		return perdure.CancelReceipt{}, task, err
 	}
-	receipt, err := p.e.CancelTask(ctx, task.ID, CancelWish{By: "agent", Why: why})
+	receipt, err := p.e.CancelTask(ctx, task.ID, CancelWish{By: "agent", Why: veil.Without(p.e.known(p.owner.session), why)})
 	if err != nil {
 		return receipt, task, err
 	}

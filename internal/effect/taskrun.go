@@ -197,9 +197,6 @@ func (r *taskRun) end(end dispatch.End) {
 		return // for the next start (RC11), another's (TK6), or a subagent's to end (SA9)
 	}
 	r.e.endTask(context.Background(), r.task, r.row, r.e.judgeTask(r.task, r.row, end.Result, end))
-	if r.task.Taken() { // no driver of its session forgets it
-		r.e.vault.Drop(r.row.Key)
-	}
 }
 
 // kill leaves alone what may be another worker's by now: it has the same key.

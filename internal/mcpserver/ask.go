@@ -109,6 +109,14 @@ func (a *Ask) Run(ctx context.Context, call tool.Call, env tool.Env) tool.Result
 		return tool.Missing("Engine", a.spec.Name+" requires one.")
 	}
 	eng := *found
+	if call.Session == "" || call.Key == "" { // its session is named by them, and is its caller's
+		return tool.Error(a.spec.Name + " speaks in a session of its caller: call it from a session, or over MCP.")
+	}
+	caller, err := eng.Session(ctx, call.Session)
+	if err != nil {
+		return tool.Internal(fmt.Errorf("the session that asks: %w", err))
+	}
+	ctx = engine.For(ctx, engine.Owner{Org: caller.Org, User: caller.User})
 	var in question
 	if err := perdure.DecodeJSON(call.Args, &in); err != nil {
 		return tool.Failf("Invalid arguments: %v", err)

@@ -106,6 +106,36 @@ func TestAskAgent(t *testing.T) {
 	}
 }
 
+// TestAskIsItsCallers: what an agent is asked in belongs to whoever asks, and outside of a session, where nobody can be told from
+// another, it is not asked.
+func TestAskIsItsCallers(t *testing.T) {
+	t.Parallel()
+	r := newTalking(t, builder, mcpserver.Config{}, newAsk(t))
+	owner := engine.Owner{Org: "acme", User: "u"}
+	caller, err := r.eng.NewSession(engine.For(t.Context(), owner), perdure.Agent{Name: "caller"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	call, err := r.eng.StartCall(t.Context(), engine.CallOrder{Session: caller.ID, Tool: "ask_build", Args: []byte(`{"message":"a house"}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if done, err := r.eng.WaitTask(t.Context(), call.Task.ID); err != nil || done.State != perdure.TaskSucceeded {
+		t.Fatalf("got %+v, %v", done, err)
+	}
+	if made := r.sessionsOf("build"); len(made) != 1 || made[0].Org != owner.Org || made[0].User != owner.User {
+		t.Errorf("the session asked in is %+v, want one of %+v", made, owner)
+	}
+
+	outside, err := r.eng.CallTool(t.Context(), "ask_build", []byte(`{"message":"a secret"}`))
+	if err != nil || !strings.Contains(outside.Error, "speaks in a session of its caller") {
+		t.Errorf("outside of a session: got %+v, %v", outside, err)
+	}
+	if n := len(r.sessionsOf("build")); n != 1 {
+		t.Errorf("%d sessions, want 1", n)
+	}
+}
+
 // TestAskAgentReissue: the same call, over deaths of the runtime, is one session with one message, and one answer (M4).
 func TestAskAgentReissue(t *testing.T) {
 	t.Parallel()

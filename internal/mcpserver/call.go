@@ -104,6 +104,12 @@ func (s *Server) start(ctx context.Context, p peer, x exposed, params *mcp.CallT
 		}
 	}
 	made, err := s.cfg.Engine.StartCall(ctx, order)
+	if errors.Is(err, perdure.NotFound) { // somebody deleted the session: the next one has its id
+		s.forget(p.ID)
+		if _, err = s.session(ctx, p.Principal); err == nil {
+			made, err = s.cfg.Engine.StartCall(ctx, order)
+		}
+	}
 	if err == nil && order.Join > 0 && s.noted(ctx, perdure.CallKey{Session: session, Call: made.ID}) {
 		made, err = s.cfg.Engine.StartCall(ctx, order)
 	}

@@ -202,6 +202,13 @@ func (s *Server) expose(ctx context.Context) error {
 	return nil
 }
 
+// forget lets the next call look for the session of a principal anew.
+func (s *Server) forget(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.sessions, id)
+}
+
 // session is the one session of a principal's calls (M5).
 func (s *Server) session(ctx context.Context, p Principal) (perdure.SessionID, error) {
 	s.mu.Lock()

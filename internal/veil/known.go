@@ -77,5 +77,30 @@ func (v *Vault) Known(key perdure.CallKey, schema, args json.RawMessage) json.Ra
 	return whole
 }
 
+// Kept reports whether each argument from which a value was taken stands as it was recorded. Whoever writes another one around
+// the mark means other arguments, and nobody can say which part of what is held belongs there.
+func Kept(recorded, now json.RawMessage) bool {
+	if !Stands(now) {
+		return true
+	}
+	before, had := objectOf(recorded)
+	after, ok := objectOf(now)
+	if !had || !ok {
+		return bytes.Equal(recorded, now)
+	}
+	for name, value := range after {
+		if Stands(name) || Stands(value) && !sameJSON(before[name], value) {
+			return false
+		}
+	}
+	return true
+}
+
+func sameJSON(a, b json.RawMessage) bool {
+	one, err := perdure.CanonicalJSON(a)
+	other, otherErr := perdure.CanonicalJSON(b)
+	return err == nil && otherErr == nil && bytes.Equal(one, other)
+}
+
 // hides reports whether something is missing in a value: the mark stands in its place, or one of a session's secret within it.
 func hides(value json.RawMessage) bool { return isMark(bytes.TrimSpace(value)) || Stands(value) }

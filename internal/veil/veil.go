@@ -1,13 +1,14 @@
 // Package veil keeps what is secret of a call out of all that is recorded of it: the arguments that its tool declares secret,
 // and the values of its session's secrets in what the tool reports and returns.
 //
-// It may import the root and tool. The one thing to know: a secret argument leaves the model's message before that is
+// It may import the root, tool and internal/redact. The one thing to know: a secret argument leaves the model's message before that is
 // committed, and from then on it is in the memory of this process only. A call that is taken up by another process has lost
 // it, and is answered with that ([Gone]) instead of being run with something else.
 package veil
 
 import (
 	"encoding/json"
+	"maps"
 	"sync"
 
 	"github.com/perdure/perdure"
@@ -25,7 +26,13 @@ const escapedMark = `"\u003credacted\u003e"`
 // concurrent use.
 type Vault struct {
 	mu   sync.Mutex
-	held map[perdure.SessionID]map[perdure.CallID]json.RawMessage // guarded by mu; whole arguments
+	held map[perdure.SessionID]map[perdure.CallID]kept // guarded by mu
+}
+
+// kept is the whole arguments of a call.
+type kept struct {
+	args  json.RawMessage
+	stays bool // when a turn of its session ends: it is of none
 }
 
 // Take returns arguments without what the schema of their tool declares secret, and whether there was any. What it takes out
@@ -48,14 +55,26 @@ func (v *Vault) hold(key perdure.CallKey, args json.RawMessage) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.held == nil {
-		v.held = map[perdure.SessionID]map[perdure.CallID]json.RawMessage{}
+		v.held = map[perdure.SessionID]map[perdure.CallID]kept{}
 	}
 	calls := v.held[key.Session]
 	if calls == nil {
-		calls = map[perdure.CallID]json.RawMessage{}
+		calls = map[perdure.CallID]kept{}
 		v.held[key.Session] = calls
 	}
-	calls[key.Call] = fill(args, calls[key.Call])
+	one := calls[key.Call]
+	one.args = fill(args, one.args)
+	calls[key.Call] = one
+}
+
+// Stay keeps what is held for a call when turns of its session end. Nothing is held: nothing stays.
+func (v *Vault) Stay(key perdure.CallKey) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if one, there := v.held[key.Session][key.Call]; there {
+		one.stays = true
+		v.held[key.Session][key.Call] = one
+	}
 }
 
 // Hide is Take for arguments of which nobody can say what is secret: the mark stands for the whole.
@@ -71,7 +90,7 @@ func (v *Vault) Fill(key perdure.CallKey, schema, args json.RawMessage) (whole j
 		return args, nil
 	}
 	v.mu.Lock()
-	held := v.held[key.Session][key.Call]
+	held := v.held[key.Session][key.Call].args
 	v.mu.Unlock()
 	whole = fill(args, held)
 	if fields.none() {
@@ -90,7 +109,17 @@ func (v *Vault) Drop(key perdure.CallKey) {
 	}
 }
 
-// DropSession forgets all calls of a session: no turn of it runs.
+// DropTurn forgets the calls of a session whose turn has ended, but for those that live on and those that stay.
+func (v *Vault) DropTurn(id perdure.SessionID, lives func(perdure.CallID) bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	maps.DeleteFunc(v.held[id], func(call perdure.CallID, one kept) bool { return !one.stays && !lives(call) })
+	if len(v.held[id]) == 0 {
+		delete(v.held, id)
+	}
+}
+
+// DropSession forgets all calls of a session.
 func (v *Vault) DropSession(id perdure.SessionID) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -25,6 +25,9 @@ const once = "help yes dry-run profile happened did-not-happen run-again take-ov
 // done on this machine.
 const harmless = "color no-input time-format run.model run.instructions run.soft-budget run.ask run.deny run.ask-untrusted"
 
+// rules are lists of what a person is asked about, and of what never runs. A project's file adds to them.
+const rules = "run.ask run.deny"
+
 // besides are variables that a command reads itself.
 func besides(name string) []string {
 	switch name {
@@ -51,7 +54,7 @@ func collect(n *kong.Node, path string, all map[string]Key) {
 		}
 		all[key] = Key{
 			Name: key, Flag: flag, Envs: append(slices.Clone(flag.Envs), besides(flag.Name)...),
-			Project: among(harmless, key) || strings.HasSuffix(key, ".output") || strings.HasSuffix(key, ".limit"),
+			Project: among(harmless, key) || strings.HasSuffix(key, ".output") || strings.HasSuffix(key, ".limit") && key != "budget.set.limit", // which is money
 		}
 	}
 	for _, child := range n.Children {
@@ -102,6 +105,9 @@ func (s Setting) text(key Key, known bool) (string, *Fault) {
 	}
 	if s.Project && key.Name == "run.model" && strings.ContainsAny(strings.Join(s.Values, ""), "@") {
 		return wrong("name the server in the file of your own", "a project may not say which server is sent your key")
+	}
+	if s.Project && key.Name == "run.ask-untrusted" && !slices.Equal(s.Values, []string{"true"}) {
+		return wrong("leave it out, or say true", "a project may only have a person asked about more")
 	}
 	if s.List && !flag.IsSlice() {
 		return wrong("give it one value", "it is no list")

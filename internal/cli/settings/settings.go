@@ -113,9 +113,13 @@ func Load(files Files, profile string) (map[string]Setting, []Fault) {
 	for _, f := range []file{user, project} {
 		for _, in := range []string{"", profile} {
 			for _, s := range f.settings {
-				if s.Profile == in {
-					count[s.Key] = s
+				if s.Profile != in {
+					continue
 				}
+				if of, said := count[s.Key]; said && s.Project && !of.Project && among(rules, s.Key) {
+					s.Values = slices.Compact(slices.Sorted(slices.Values(slices.Concat(of.Values, s.Values)))) // it adds to the user's, and takes none away
+				}
+				count[s.Key] = s
 			}
 		}
 	}

@@ -17,9 +17,10 @@ type grammar struct {
 	Server string `env:"A_SERVER_THAT_NOBODY_SETS"`
 	Yes    bool
 	Run    struct {
-		Model      string
-		Ask        []string
-		SoftBudget time.Duration
+		Model        string
+		Ask          []string
+		AskUntrusted bool
+		SoftBudget   time.Duration
 	} `cmd:""`
 	List struct {
 		Limit int `default:"5"`
@@ -41,6 +42,7 @@ func TestC12Layers(t *testing.T) {
 		{"another profile", "", "q", nil, []string{"run"}, grammarOf("never", "http://user", "of-q", 7)},
 		{"the project goes over it", "run: {model: mine}\nlist: {limit: 9}\n", "", nil, []string{"run"}, grammarOf("never", "http://user", "mine", 9)},
 		{"the environment goes over both", "color: never\n", "", map[string]string{"NO_COLOR": "1"}, []string{"run"}, grammarOf("auto", "http://user", "of-p", 8)},
+		{"the project adds to whom is asked about", "run: {ask: [d, c]}\n", "", nil, []string{"run"}, asking("a,b", "c", "d")},
 		{"what is typed goes over all", "run: {model: mine}\n", "", nil, []string{"run", "--model=typed", "--color=auto"}, grammarOf("auto", "http://user", "typed", 8)},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -69,6 +71,13 @@ func grammarOf(color, server, model string, limit int) grammar {
 	return g
 }
 
+// asking is the user's file with other rules.
+func asking(rules ...string) grammar {
+	g := grammarOf("never", "http://user", "of-p", 8)
+	g.Run.Ask = rules
+	return g
+}
+
 // TestC12Faults wants everything that cannot be obeyed to be told with its line, and none of it to be obeyed.
 func TestC12Faults(t *testing.T) {
 	t.Parallel()
@@ -87,6 +96,7 @@ func TestC12Faults(t *testing.T) {
 		{"", "run:\n  ask: [[a]]\n", "config.yaml:2: run.ask is a list of words"},
 		{"server: http://evil\n", "", ".perdure.yaml:1: server: a project may not say this"},
 		{"run.model: openai:x@http://evil\n", "", ".perdure.yaml:1: run.model: a project may not say which server is sent your key"},
+		{"run: {ask-untrusted: false}\n", "run: {ask-untrusted: true}\n", ".perdure.yaml:1: run.ask-untrusted: a project may only have a person asked about more"},
 		{"profile: x\n", "", ".perdure.yaml:1: there is no setting profile"},
 		{strings.Repeat(" ", maxBytes) + "\n", "", ".perdure.yaml: it has more than 1048576 bytes"},
 	} {
