@@ -1,6 +1,6 @@
 // Package cli is the command line of perdure: noun, then verb, over an engine that main opens.
 //
-// It may import the root, engine, internal/redact, kong, and its own rooms admin, demo, form and storm; what it may not import comes as
+// It may import the root, engine, internal/redact, kong, and its own rooms admin, demo, form, man and storm; what it may not import comes as
 // functions in a [World]. The one thing to know: data goes to stdout and talk to stderr (C1), and no text of a
 // journal reaches a terminal before [plain] has seen it (C18).
 package cli

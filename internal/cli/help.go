@@ -4,12 +4,19 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/perdure/perdure/internal/cli/man"
 )
 
 type helpCommand struct {
 	Topic []string `arg:"" optional:"" help:"A command, or a topic: configuration, effects, environment, exit-codes, formatting, recovery."`
+	Man   string   `help:"Write the manual, a page for man(1) of each command and topic, into this folder." placeholder:"DIR" type:"path"`
 }
 
 // topics returns what help tells besides the commands.
@@ -37,6 +44,9 @@ TERM=dumb        no colours, and the cursor never moves
 
 // Run prints a topic, or the help of a command.
 func (c *helpCommand) Run(a *app) error {
+	if c.Man != "" {
+		return a.writeManual(c.Man)
+	}
 	if text, ok := topics()[strings.Join(c.Topic, " ")]; ok {
 		fmt.Fprintln(a.out, strings.Trim(text, "\n"))
 		return nil
@@ -47,6 +57,34 @@ func (c *helpCommand) Run(a *app) error {
 			"the topics are "+strings.Join(names, ", ")+"; "+program+" --help lists the commands")
 	}
 	return nil
+}
+
+// writeManual writes the pages for man(1) below a folder, over those of another version (C15).
+func (a *app) writeManual(dir string) error {
+	pages, err := a.manual()
+	if err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(pages)) {
+		file := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			return fmt.Errorf("write the manual: %w", err)
+		}
+		if err := os.WriteFile(file, []byte(pages[name]), 0o644); err != nil {
+			return fmt.Errorf("write the manual: %w", err)
+		}
+	}
+	a.say("%d pages are in %s; man -M %s %s shows the first", len(pages), a.line(dir, 300), a.line(quote(dir), 300), program)
+	return nil
+}
+
+// manual is made from a grammar of its own: what this machine, its environment and its files say stands in no page.
+func (a *app) manual() (map[string]string, error) {
+	parser, err := kong.New(&commandLine{}, kong.Name(program), kong.Vars{"data": "~/.local/share/perdure"})
+	if err != nil {
+		return nil, fmt.Errorf("read the grammar: %w", err)
+	}
+	return man.Book{Root: parser.Model.Node, About: about, Version: program + " " + a.Version.Version, Topics: topics()}.Pages(), nil
 }
 
 // Version says what was built.

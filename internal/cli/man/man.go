@@ -1,0 +1,217 @@
+// Package man is the room of the command line for its manual: pages for man(1), made from the grammar itself (C15).
+//
+// It may import kong. The one thing to know: nothing of a page stands here but its headings, so a page says what the help says,
+// and cannot be out of date.
+package man
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// The sections of the manual that have pages: commands, and what is good to know about them.
+const (
+	commands = "1"
+	topics   = "7"
+)
+
+// Book is what pages are made of. All of it is required but the topics.
+type Book struct {
+	Root    *kong.Node        // the program
+	About   string            // what it is, in a sentence
+	Version string            // for the foot of every page
+	Topics  map[string]string // what there is to know besides the commands, as it is to be printed, by names
+}
+
+// Pages returns the pages by their places in a folder of manuals: man1/perdure.1. Hidden commands have none.
+func (b Book) Pages() map[string]string {
+	all := map[string]string{place(b.Root.Name, commands): b.program()}
+	for _, noun := range shown(b.Root) {
+		all[place(b.Root.Name+"-"+noun.Name, commands)] = b.noun(noun)
+	}
+	for name, text := range b.Topics {
+		all[place(b.Root.Name+"-"+name, topics)] = b.topic(name, text)
+	}
+	return all
+}
+
+// place is where man looks for a page.
+func place(name, section string) string { return path.Join("man"+section, name+"."+section) }
+
+// program is the page of the program: the flags of every command, and where the others are.
+func (b Book) program() string {
+	p := b.page(b.Root.Name, commands, b.About)
+	p.macro("SH", "SYNOPSIS")
+	p.bold(b.Root.Name + " COMMAND [flags]")
+	p.macro("SH", "DESCRIPTION")
+	p.text(b.About)
+	p.macro("SH", "COMMANDS")
+	for _, noun := range shown(b.Root) {
+		p.item(b.Root.Name+"-"+noun.Name+"("+commands+")", noun.Help)
+	}
+	p.macro("SH", "OPTIONS")
+	p.flags(b.Root.Flags)
+	p.macro("SH", "SEE ALSO")
+	var also []string
+	for _, name := range slices.Sorted(maps.Keys(b.Topics)) {
+		also = append(also, b.Root.Name+"-"+name+"("+topics+")")
+	}
+	p.text(strings.Join(also, ", "))
+	return p.String()
+}
+
+// noun is the page of a command, with all below it.
+func (b Book) noun(noun *kong.Node) string {
+	p := b.page(b.Root.Name+"-"+noun.Name, commands, noun.Help)
+	p.macro("SH", "SYNOPSIS")
+	verbs := []*kong.Node{noun}
+	if !noun.Leaf() {
+		verbs = shown(noun)
+	}
+	for i, verb := range verbs {
+		if i > 0 {
+			p.macro("br")
+		}
+		p.bold(b.Root.Name + " " + verb.Summary())
+	}
+	p.macro("SH", "DESCRIPTION")
+	p.text(noun.Help)
+	if noun.Leaf() {
+		p.values(noun)
+	} else {
+		if hasFlags(noun) {
+			p.macro("SH", "OPTIONS")
+			p.flags(noun.Flags)
+		}
+		p.macro("SH", "COMMANDS")
+		for _, verb := range verbs {
+			p.macro("SS", verb.FullPath())
+			p.text(verb.Help)
+			p.values(verb)
+		}
+	}
+	p.macro("SH", "SEE ALSO")
+	p.text(b.Root.Name + "(" + commands + ") has the flags of every command.")
+	return p.String()
+}
+
+// topic is the page of what there is to know: its lines stay as they are.
+func (b Book) topic(name, text string) string {
+	p := b.page(b.Root.Name+"-"+name, topics, strings.ReplaceAll(name, "-", " ")+" of "+b.Root.Name)
+	p.macro("SH", "DESCRIPTION")
+	p.macro("nf")
+	for line := range strings.Lines(strings.Trim(text, "\n")) {
+		p.text(strings.TrimSuffix(line, "\n"))
+	}
+	p.macro("fi")
+	p.macro("SH", "SEE ALSO")
+	p.text(b.Root.Name + "(" + commands + ")")
+	return p.String()
+}
+
+func (b Book) page(name, section, about string) *page {
+	p := &page{}
+	p.macro("TH", strings.ToUpper(name), section, "", b.Version, b.Root.Name)
+	p.macro("SH", "NAME")
+	p.text(name + " - " + strings.TrimSuffix(about, "."))
+	return p
+}
+
+// page is one of them as it is written.
+type page struct{ strings.Builder }
+
+// macro writes a request of man(7). Arguments are quoted, so that those with spaces and empty ones stay what they are.
+func (p *page) macro(name string, args ...string) {
+	p.WriteString("." + name)
+	for _, arg := range args {
+		fmt.Fprintf(p, ` "%s"`, strings.ReplaceAll(escaped(arg), `"`, `\(dq`))
+	}
+	p.WriteByte('\n')
+}
+
+// text writes a line, which is filled with those beside it.
+func (p *page) text(line string) {
+	line = escaped(line)
+	if strings.HasPrefix(line, ".") || strings.HasPrefix(line, "'") {
+		line = `\&` + line // else it is a request
+	}
+	p.WriteString(line + "\n")
+}
+
+func (p *page) bold(line string) { p.macro("B", line) }
+
+// item writes a word with what there is to say about it.
+func (p *page) item(word, about string) {
+	p.macro("TP")
+	p.bold(word)
+	p.text(about)
+}
+
+// values writes what a command takes.
+func (p *page) values(node *kong.Node) {
+	for _, arg := range node.Positional {
+		p.item(arg.Summary(), arg.Help)
+	}
+	p.flags(node.Flags)
+}
+
+func (p *page) flags(all []*kong.Flag) {
+	for _, flag := range all {
+		if flag.Hidden {
+			continue
+		}
+		about := flag.Help
+		if len(flag.Envs) > 0 {
+			about += " Else: $" + strings.Join(flag.Envs, ", $") + "."
+		}
+		if flag.HasDefault && flag.Default != "" {
+			about += " Default: " + flag.Default + "."
+		}
+		p.item(flag.String(), about)
+	}
+}
+
+func hasFlags(node *kong.Node) bool {
+	for _, flag := range node.Flags {
+		if !flag.Hidden {
+			return true
+		}
+	}
+	return false
+}
+
+func shown(node *kong.Node) (all []*kong.Node) {
+	for _, child := range node.Children {
+		if !child.Hidden {
+			all = append(all, child)
+		}
+	}
+	return all
+}
+
+// escaped writes text for roff: what it would take for its own, and what is not ASCII.
+func escaped(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		switch {
+		case r == '\\':
+			b.WriteString(`\e`)
+		case r == '-':
+			b.WriteString(`\-`) // else a hyphen, which nobody can paste as a flag
+		case r == '\'', r == '`', r == '^', r == '~':
+			b.WriteString(map[rune]string{'\'': `\(aq`, '`': `\(ga`, '^': `\(ha`, '~': `\(ti`}[r])
+		case r > '~':
+			fmt.Fprintf(&b, `\[u%04X]`, r)
+		case r < ' ':
+			b.WriteByte(' ')
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
