@@ -104,11 +104,12 @@ func outer() []room {
 		{"internal/api", ". budget webhook engine internal/access internal/cron internal/telemetry"},
 		{"internal/access", ". budget webhook engine store"},
 		{"internal/mcpserver", ". engine tool internal/access"},
-		{"internal/cli", ". budget webhook engine internal/cron internal/config internal/redact internal/cli/admin internal/cli/demo internal/cli/complete internal/cli/form internal/cli/man internal/cli/mcp internal/cli/raw internal/cli/settings internal/cli/storm"},
+		{"internal/cli", ". budget webhook engine internal/cron internal/config internal/redact internal/cli/admin internal/cli/demo internal/cli/complete internal/cli/form internal/cli/man internal/cli/mcp internal/cli/raw internal/cli/settings internal/cli/sprout internal/cli/storm"},
 		{"internal/cli/raw", "."},
 		{"internal/cli/complete", ""},
 		{"internal/cli/man", ""},
 		{"internal/cli/settings", "."},
+		{"internal/cli/sprout", "."},
 		{"internal/cli/admin", ". internal/backup"},
 		{"internal/cli/mcp", "."},
 		{"internal/mcpserver/conformance/server", anything}, // what the conformance suite is run against

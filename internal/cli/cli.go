@@ -1,6 +1,6 @@
 // Package cli is the command line of perdure: noun, then verb, over an engine that main opens.
 //
-// It may import the root, engine, internal/redact, kong, and its own rooms admin, demo, form, man and storm; what it may not import comes as
+// It may import the root, engine, internal/redact, kong, and its own rooms admin, demo, form, man, sprout and storm; what it may not import comes as
 // functions in a [World]. The one thing to know: data goes to stdout and talk to stderr (C1), and no text of a
 // journal reaches a terminal before [plain] has seen it (C18).
 package cli
@@ -103,7 +103,7 @@ type commandLine struct {
 	Value  valueCommand  `cmd:"" help:"What a session keeps by name: get, set, list, delete."`
 	Secret secretCommand `cmd:"" help:"What a session's tools may use and nobody may read: set, rotate, list, delete."`
 
-	Tool    toolCommand    `cmd:"" help:"The tools: list, show, call."`
+	Tool    toolCommand    `cmd:"" help:"The tools: list, show, call, init."`
 	Token   tokenCommand   `cmd:"" help:"Who may ask a server: create, list, revoke."`
 	Egress  egressCommand  `cmd:"" help:"Which hosts tools may reach: list, allow, deny, test."`
 	Admin   admin.Commands `cmd:"" help:"Look after a data directory: backup, restore, verify, gc, rotate-key."`

@@ -96,7 +96,7 @@ func (a *app) livingWords(ctx context.Context, found complete.Found, typed strin
 			add(name, "")
 		}
 		return words
-	case noun == "tool", noun == "mcp-tool", noun == "ask", noun == "deny", noun == "name" && strings.Contains(found.Node.FullPath(), " tool "):
+	case noun == "tool", noun == "mcp-tool", noun == "ask", noun == "deny", noun == "name" && strings.Contains(found.Node.FullPath(), " tool ") && found.Node.Name != "init":
 		_ = a.with(ctx, Opening{}, func(eng Engine) error {
 			all, err := eng.Tools(ctx)
 			for _, t := range all {

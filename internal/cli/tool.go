@@ -24,6 +24,7 @@ type toolCommand struct {
 	List toolList `cmd:"" help:"List the tools."`
 	Show toolShow `cmd:"" help:"Show a tool and the schema of its arguments."`
 	Call toolCall `cmd:"" help:"Call a tool once, outside any session. Only what may safely run twice can be called so."`
+	Init toolInit `cmd:"" help:"Write a tool in Go, and a test that kills the runtime around it, into a new folder."`
 }
 
 type toolList struct{ output }
