@@ -14,7 +14,7 @@ import (
 const (
 	MaxURLBytes = 2 << 10
 	MaxTypes    = 40  // that a webhook may name (ST6)
-	MaxWebhooks = 200 // of a store
+	MaxWebhooks = 200 // of an org
 )
 
 // Purpose is what a delivery is sent for. What the operator lists for it opens nothing else, and nothing else opens it (EG5).

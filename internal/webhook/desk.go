@@ -67,7 +67,11 @@ func createIn(tx store.Tx, row store.Webhook, sealed []byte) (put store.Webhook,
 	if err != nil {
 		return row, false, err
 	}
+	had := 0
 	for _, known := range all {
+		if known.Org == row.Org {
+			had++
+		}
 		if known.ID != row.ID {
 			continue
 		}
@@ -82,8 +86,8 @@ func createIn(tx store.Tx, row store.Webhook, sealed []byte) (put store.Webhook,
 		put, err = tx.PutWebhook(known)
 		return put, true, err
 	}
-	if len(all) >= hook.MaxWebhooks {
-		return row, false, fmt.Errorf("%w: there are %d webhooks; delete one first", perdure.Limit, len(all))
+	if had >= hook.MaxWebhooks {
+		return row, false, fmt.Errorf("%w: there are %d webhooks; delete one first", perdure.Limit, had)
 	}
 	row.Sealed, row.CreatedAt = sealed, tx.Now()
 	if err := begin(tx, &row); err != nil {

@@ -4,50 +4,111 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/store"
 	hook "github.com/perdure/perdure/webhook"
 )
 
-// spansAtOnce is how many sessions are looked at before the list of them is read anew.
+// spansAtOnce is how many journals are looked at before what is due is sent.
 const spansAtOnce = 64
 
-// queue turns what is new in the journals into deliveries, until nothing is.
-func (s *Sender) queue(ctx context.Context) error {
-	for {
-		var spans []store.HookSpan
-		err := s.cfg.Store.View(ctx, func(r store.Reader) (err error) {
-			spans, err = r.HookSpans(spansAtOnce)
-			return err
-		})
-		if err != nil || len(spans) == 0 {
-			return err
-		}
-		for _, span := range spans {
-			if err := s.queueOf(ctx, span); err != nil {
-				return err
-			}
+// list reads which journals have something new. All of them are in one list, and none comes again before the others had their turn:
+// one that grows all the time keeps nobody waiting.
+func (s *Sender) list(ctx context.Context) error {
+	err := s.cfg.Store.View(ctx, func(r store.Reader) (err error) {
+		s.spans, err = r.HookSpans(0)
+		return err
+	})
+	if err != nil {
+		s.spans = nil
+		return err
+	}
+	if err := s.forgetGone(ctx); err != nil {
+		return err
+	}
+	for id := range s.stuck {
+		if !slices.ContainsFunc(s.spans, func(span store.HookSpan) bool { return span.Session == id }) {
+			delete(s.stuck, id)
 		}
 	}
+	return nil
 }
 
-// queueOf turns a page of a journal into deliveries. The cursor moves in the same commit, so that each event is looked at once;
-// where two look, one of them does it.
-func (s *Sender) queueOf(ctx context.Context, span store.HookSpan) error {
+// forgetGone takes out of the rows of webhooks what they noted of sessions that are gone: another one may come under the same id.
+func (s *Sender) forgetGone(ctx context.Context) error {
+	gone := map[perdure.SessionID]bool{}
+	err := s.cfg.Store.View(ctx, func(r store.Reader) error {
+		hooks, err := r.Webhooks()
+		clear(gone)
+		for _, w := range hooks {
+			for id := range w.From {
+				if _, err := r.Session(id); errors.Is(err, perdure.NotFound) {
+					gone[id] = true
+				} else if err != nil {
+					return err
+				}
+			}
+		}
+		return err
+	})
+	if err != nil || len(gone) == 0 {
+		return err
+	}
+	return s.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+		hooks, err := tx.Webhooks()
+		for _, w := range hooks {
+			noted := len(w.From)
+			maps.DeleteFunc(w.From, func(id perdure.SessionID, _ int64) bool { return gone[id] })
+			if err == nil && len(w.From) < noted {
+				_, err = tx.PutWebhook(w)
+			}
+		}
+		return err
+	})
+}
+
+// queue turns what is new in some of the journals of the list into deliveries. One that cannot be read is left until the next
+// list, and keeps no other from it.
+func (s *Sender) queue(ctx context.Context) error {
+	for range min(len(s.spans), spansAtOnce) {
+		span := s.spans[0]
+		s.spans = s.spans[1:]
+		to, err := s.queueOf(ctx, span)
+		switch {
+		case err == nil:
+			delete(s.stuck, span.Session)
+			if span.From < to && to < span.To { // the rest of a long one comes after the others
+				s.spans = append(s.spans, store.HookSpan{Session: span.Session, From: to, To: span.To})
+			}
+		case ctx.Err() != nil || store.Broken(err):
+			return err
+		case !s.stuck[span.Session]: // it is told once
+			s.stuck[span.Session] = true
+			s.cfg.Log.Warn("what happens in a session cannot be queued for webhooks, and is tried again", "session", span.Session, "error", err)
+		}
+	}
+	return nil
+}
+
+// queueOf turns a page of a journal into deliveries, and says up to where; 0: nothing was to be done. The cursor moves in the same
+// commit, so that each event is looked at once; where two look, one of them does it.
+func (s *Sender) queueOf(ctx context.Context, span store.HookSpan) (to int64, err error) {
 	var events []perdure.Event
 	var row store.Session
-	err := s.cfg.Store.View(ctx, func(r store.Reader) (err error) {
+	err = s.cfg.Store.View(ctx, func(r store.Reader) (err error) {
 		if row, err = r.Session(span.Session); err == nil {
 			events, err = r.Events(span.Session, span.From, store.Page)
 		}
 		return err
 	})
 	if errors.Is(err, perdure.NotFound) {
-		return nil // it was removed
+		return 0, nil // it was removed
 	}
 	if err != nil || len(events) == 0 {
-		return err
+		return 0, err
 	}
 	span.To = events[len(events)-1].Seq
 	err = s.cfg.Store.InTx(ctx, func(tx store.Tx) error {
@@ -66,12 +127,12 @@ func (s *Sender) queueOf(ctx context.Context, span store.HookSpan) error {
 		return nil
 	})
 	if errors.Is(err, perdure.Conflict) {
-		return nil
+		return 0, nil
 	}
 	if err != nil {
-		return fmt.Errorf("queue for webhooks, session %s: %w", span.Session, err)
+		return 0, fmt.Errorf("queue for webhooks, session %s: %w", span.Session, err)
 	}
-	return nil
+	return span.To, nil
 }
 
 // looked is a piece of a journal that is looked at.
@@ -272,7 +333,7 @@ func (s *Sender) release(all []claimed) {
 
 // takeOver makes what a dead process was sending due at once. It does not count as a try, since nobody knows what became of it.
 func (s *Sender) takeOver(ctx context.Context) error {
-	hooks, err := s.enabledHooks(ctx)
+	hooks, _, err := s.enabledHooks(ctx)
 	if err != nil || len(hooks) == 0 {
 		return err
 	}

@@ -34,9 +34,9 @@ func (s *Sender) deliver(ctx context.Context, c claimed) {
 	defer slow.Stop()
 	began := time.Now()
 	try := hook.Try{At: began}
-	err := s.post(ctx, c, &try)
+	wait, err := s.post(ctx, c, &try)
 	try.Latency = time.Since(began).Milliseconds()
-	o := outcome{cut: err != nil && ctx.Err() != nil, gone: errors.Is(err, errGone)}
+	o := outcome{cut: err != nil && ctx.Err() != nil, gone: errors.Is(err, errGone), wait: wait}
 	if err != nil {
 		try.Error = s.cfg.Mask(err.Error())
 	}
@@ -51,15 +51,16 @@ func (s *Sender) deliver(ctx context.Context, c claimed) {
 	}
 }
 
-// post signs and sends. What is signed is what is sent, byte for byte (S20).
-func (s *Sender) post(ctx context.Context, c claimed, try *hook.Try) error {
+// post signs and sends. What is signed is what is sent, byte for byte (S20). It says how long a receiver that did not take it
+// asks to be left alone.
+func (s *Sender) post(ctx context.Context, c claimed, try *hook.Try) (wait time.Duration, err error) {
 	body, err := s.body(ctx, c)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	signature, err := s.sign(c, try.At, body)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	timed, cancel := context.WithTimeoutCause(ctx, s.cfg.Timeout, fmt.Errorf("no answer within %s", s.cfg.Timeout))
 	defer cancel()
@@ -71,13 +72,30 @@ func (s *Sender) post(ctx context.Context, c claimed, try *hook.Try) error {
 		},
 	})
 	if err != nil {
-		return err
+		return 0, err
 	}
 	try.Status, try.Answer = answer.Status, s.cfg.Mask(string(bytes.ToValidUTF8(answer.Body, []byte("?"))))
 	if answer.Status < 200 || answer.Status > 299 {
-		return fmt.Errorf("the receiver answered %d", answer.Status)
+		return askedWait(answer.Header, time.Now()), fmt.Errorf("the receiver answered %d", answer.Status)
 	}
-	return nil
+	return 0, nil
+}
+
+// maxWait is how long a receiver may ask to be left alone.
+const maxWait = time.Hour
+
+// askedWait is how long an answer asks to be left alone, at most maxWait: by Retry-After, as seconds or as a moment (RFC 9110,
+// 10.2.3). 0: it does not ask, or in no such way.
+func askedWait(header map[string][]string, now time.Time) time.Duration {
+	asked := http.Header(header).Get("Retry-After")
+	if at, err := http.ParseTime(asked); err == nil {
+		return min(max(at.Sub(now), 0), maxWait)
+	}
+	seconds, err := strconv.ParseUint(asked, 10, 31)
+	if err != nil {
+		return 0
+	}
+	return min(time.Duration(seconds)*time.Second, maxWait)
 }
 
 // sign signs with the secret, and with the former one while that is still good.
@@ -168,8 +186,9 @@ func (s *Sender) body(ctx context.Context, c claimed) ([]byte, error) {
 // outcome is what became of a try.
 type outcome struct {
 	try  hook.Try
-	cut  bool // this process ends: nothing is known of it
-	gone bool // there is nothing to send
+	cut  bool          // this process ends: nothing is known of it
+	gone bool          // there is nothing to send
+	wait time.Duration // that the receiver asks for
 }
 
 // settle notes what became of a try. A delivery that somebody else claimed meanwhile, or queued anew, is left to them.
@@ -206,7 +225,7 @@ func (s *Sender) settle(tx store.Tx, was hook.Delivery, o outcome) error {
 	case d.Type == hook.Ping || o.try.Status == http.StatusGone || !more:
 		d.State, d.EndedAt = hook.Failed, now
 	default:
-		d.DueAt = now.Add(delay)
+		d.DueAt = now.Add(max(delay, o.wait)) // never sooner than without its word
 	}
 	if err := tx.ChangeHookDelivery(d); err != nil {
 		return err
@@ -242,7 +261,7 @@ func (s *Sender) judge(w store.Webhook, d hook.Delivery, try hook.Try, now time.
 	default:
 		return w
 	}
-	s.cfg.Log.Warn("a webhook was switched off", "webhook", w.ID, "url", w.URL, "why", w.Disabled)
+	s.cfg.Log.Warn("a webhook was switched off", "webhook", w.ID, "why", w.Disabled) // its URL may have a key in it
 	return w
 }
 

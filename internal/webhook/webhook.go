@@ -70,11 +70,13 @@ type Sender struct {
 	freed   chan struct{} // capacity 1: a place is free
 
 	mu      sync.Mutex
-	sending map[perdure.WebhookID]int // guarded by mu: tries under way
-	failing int                       // guarded by mu: of total, to endpoints that fail
-	total   int                       // guarded by mu: places that are taken
-	turn    int                       // only touched in Run: which webhook is served first
-	pruned  time.Time                 // only touched in Run
+	sending map[perdure.WebhookID]int  // guarded by mu: tries under way
+	failing int                        // guarded by mu: of total, to endpoints that fail
+	total   int                        // guarded by mu: places that are taken
+	turn    int                        // only touched in Run: which webhook is served first
+	pruned  time.Time                  // only touched in Run
+	spans   []store.HookSpan           // only touched in Run: of the last look, what was not queued yet
+	stuck   map[perdure.SessionID]bool // only touched in Run: whose journals could not be read
 }
 
 // New returns a sender.
@@ -94,7 +96,7 @@ func New(cfg Config) *Sender {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Sender{cfg: cfg, changed: make(chan struct{}, 1), freed: make(chan struct{}, 1), sending: map[perdure.WebhookID]int{}}
+	return &Sender{cfg: cfg, changed: make(chan struct{}, 1), freed: make(chan struct{}, 1), sending: map[perdure.WebhookID]int{}, stuck: map[perdure.SessionID]bool{}}
 }
 
 // lease is when a delivery that was claimed is due again, if nobody settles it.
@@ -128,9 +130,7 @@ func (s *Sender) Run(ctx context.Context) error {
 	defer nap.Stop()
 	var next time.Time // when journals are looked at again
 	for {
-		began := time.Now()
-		look := !began.Before(next)
-		some, err := s.runOnce(ctx, &group, look)
+		step, err := s.runOnce(ctx, &group, !time.Now().Before(next))
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -139,17 +139,22 @@ func (s *Sender) Run(ctx context.Context) error {
 		case err != nil:
 			s.cfg.Log.Warn("webhooks were not served, and will be", "error", err)
 		}
-		if look { // looking takes a twentieth of the time, however many sessions there are
-			next = time.Now().Add(max(s.cfg.Poll, 20*time.Since(began)))
+		if step.listed > 0 || err != nil { // a list takes a twentieth of the time, however many sessions there are
+			next = time.Now().Add(max(s.cfg.Poll, 20*step.listed))
 		}
 		nap.Stop()
 		var rings <-chan time.Time
 		switch {
-		case some || err != nil:
+		case err == nil && len(s.spans) > 0:
+			continue
+		case step.serves || err != nil:
 			nap.Reset(time.Until(next))
 			rings = nap.C
 		case s.cfg.Shared:
 			nap.Reset(idlePoll)
+			rings = nap.C
+		case step.some: // what ended long ago is still to be forgotten
+			nap.Reset(pruneEvery)
 			rings = nap.C
 		}
 		select {
@@ -163,33 +168,52 @@ func (s *Sender) Run(ctx context.Context) error {
 	}
 }
 
-// runOnce begins to send what is due; where it looks, it queues what is new before. It says whether there is a webhook to serve.
-func (s *Sender) runOnce(ctx context.Context, group *sync.WaitGroup, look bool) (some bool, err error) {
-	hooks, err := s.enabledHooks(ctx)
-	if err != nil || len(hooks) == 0 {
-		return false, err
+// step is what a round of Run found.
+type step struct {
+	some   bool          // there are webhooks
+	serves bool          // and one of them is enabled
+	listed time.Duration // how long the list of journals took; 0: none was read
+}
+
+// runOnce begins to send what is due; where it looks, or has not done with what it saw, it queues some of what is new before.
+func (s *Sender) runOnce(ctx context.Context, group *sync.WaitGroup, look bool) (did step, err error) {
+	hooks, some, err := s.enabledHooks(ctx)
+	did = step{some: some, serves: len(hooks) > 0}
+	if err != nil || !some {
+		return did, err
 	}
-	if look {
-		if err := s.queue(ctx); err != nil {
-			return true, err
+	if now := time.Now(); now.Sub(s.pruned) >= pruneEvery {
+		s.pruned = now
+		if err := s.prune(ctx); err != nil {
+			return did, err
 		}
+	}
+	if len(hooks) == 0 {
+		s.spans = nil
+		return did, nil
+	}
+	if look && len(s.spans) == 0 {
+		began := time.Now()
+		if err := s.list(ctx); err != nil {
+			return did, err
+		}
+		did.listed = max(time.Since(began), 1)
+	}
+	if err := s.queue(ctx); err != nil {
+		return did, err
 	}
 	claimed, err := s.claim(ctx, hooks)
 	for _, c := range claimed {
 		group.Go(func() { s.deliver(ctx, c) })
 	}
-	if now := time.Now(); err == nil && now.Sub(s.pruned) >= pruneEvery {
-		s.pruned = now
-		err = s.prune(ctx)
-	}
-	return true, err
+	return did, err
 }
 
-// enabledHooks lists the webhooks that are served.
-func (s *Sender) enabledHooks(ctx context.Context) (hooks []store.Webhook, err error) {
-	return hooks, s.cfg.Store.View(ctx, func(r store.Reader) error {
+// enabledHooks lists the webhooks that are served, and says whether there are any at all.
+func (s *Sender) enabledHooks(ctx context.Context) (hooks []store.Webhook, some bool, err error) {
+	return hooks, some, s.cfg.Store.View(ctx, func(r store.Reader) error {
 		all, err := r.Webhooks()
-		hooks = hooks[:0]
+		hooks, some = hooks[:0], len(all) > 0
 		for _, w := range all {
 			if w.Enabled {
 				hooks = append(hooks, w)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -46,6 +47,7 @@ type answer struct {
 	status int
 	body   string
 	hangs  bool
+	wait   string // Retry-After
 }
 
 func (r *receivers) Do(ctx context.Context, req perdure.WebRequest) (perdure.WebResponse, error) {
@@ -63,7 +65,7 @@ func (r *receivers) Do(ctx context.Context, req perdure.WebRequest) (perdure.Web
 		<-ctx.Done()
 		return perdure.WebResponse{}, context.Cause(ctx)
 	}
-	return perdure.WebResponse{URL: req.URL, Status: a.status, Body: []byte(a.body)}, nil
+	return perdure.WebResponse{URL: req.URL, Status: a.status, Header: http.Header{"Retry-After": {a.wait}}, Body: []byte(a.body)}, nil
 }
 
 func (r *receivers) Try(_ context.Context, _, url string, _ perdure.NetworkList) ([]netip.AddrPort, error) {
@@ -95,6 +97,8 @@ type bench struct {
 
 	poll   time.Duration
 	shared bool
+	over   func(store.Store) store.Store // what stands between the sender and its store; nil: nothing
+	log    *slog.Logger
 }
 
 func newBench(t *testing.T) *bench {
@@ -112,8 +116,12 @@ func (b *bench) slow() {
 }
 
 func (b *bench) sender() *webhook.Sender {
+	var st store.Store = b.st
+	if b.over != nil {
+		st = b.over(st)
+	}
 	return webhook.New(webhook.Config{
-		Store: b.st, Egress: b.out, Poll: b.poll, Shared: b.shared,
+		Log: b.log, Store: st, Egress: b.out, Poll: b.poll, Shared: b.shared,
 		Seal: func(_ perdure.WebhookID, secret string) ([]byte, error) { return []byte("sealed " + secret), nil },
 		Open: func(_ perdure.WebhookID, sealed []byte) (string, error) {
 			return strings.TrimPrefix(string(sealed), "sealed "), nil
