@@ -39,6 +39,7 @@ type Engine interface {
 	Files
 	Values
 	Secrets
+	Resources
 	SessionChanges
 	Bulks
 }

@@ -37,3 +37,17 @@ func (r *reader) Values(ctx context.Context, id perdure.SessionID, prefix string
 func (r *reader) Secrets(ctx context.Context, id perdure.SessionID) ([]engine.Secret, error) {
 	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) ([]engine.Secret, error) { return eng.Secrets(ctx, id) })
 }
+
+// Resources implements engine.Resources.
+func (r *reader) Resources(ctx context.Context, id perdure.SessionID) ([]engine.SessionResource, error) {
+	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) ([]engine.SessionResource, error) {
+		return eng.Resources(ctx, id)
+	})
+}
+
+// Resource implements engine.Resources.
+func (r *reader) Resource(ctx context.Context, id perdure.SessionID, resource string) (engine.SessionResource, error) {
+	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) (engine.SessionResource, error) {
+		return eng.Resource(ctx, id, resource)
+	})
+}

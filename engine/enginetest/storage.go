@@ -18,6 +18,7 @@ func storageLaws() []law {
 		{"values_are_kept_by_key", valuesKept},
 		{"a_value_is_written_over_only_as_it_was_read", valuesCompared},
 		{"secrets_that_are_not_there", secretsNotThere},
+		{"what_stands_beside_a_session_is_shown_and_released", resourcesReleased},
 		{"a_session_is_renamed", sessionRetitled},
 		{"many_tasks_are_canceled_at_once", tasksCanceledAtOnce},
 	}
@@ -253,5 +254,51 @@ func tasksCanceledAtOnce(t *testing.T, open Harness) {
 	}
 	if _, err := s.eng.Bulk(s.ctx, "bulk_00000000000000000000000000000000"); !errors.Is(err, perdure.NotFound) {
 		t.Errorf("got %v", err)
+	}
+}
+
+func resourcesReleased(t *testing.T, open Harness) {
+	s := begin(t, open, Setup{Script: `
+rules:
+  - when: {last_role: tool_result}
+    text: done
+steps: [{calls: [{name: stand, args: {}}]}]
+`})
+	s.say("go")
+	s.rest()
+	all, err := s.eng.Resources(s.ctx, s.id)
+	if err != nil || len(all) != 2 || all[0].ID != "box/1 ü?" || all[0].Name != "a box" || all[0].Lease != "" || all[1].Lease != perdure.LeaseActive || all[1].ExpiresAt.IsZero() {
+		t.Fatalf("got %+v, %v; journal:\n%s", all, err, s.story())
+	}
+	for _, r := range all {
+		one, err := s.eng.Resource(s.ctx, s.id, r.ID)
+		if err != nil || one.Status != perdure.ResourceActive || one.Kind != r.Kind {
+			t.Errorf("got %+v, %v", one, err)
+		}
+		for range 2 {
+			if one, err = s.eng.ReleaseResource(s.ctx, s.id, r.ID, "user"); err != nil || one.Status != perdure.ResourceReleased {
+				t.Errorf("got %+v, %v", one, err)
+			}
+		}
+		if r.Lease != "" && one.Lease != perdure.LeaseReleased {
+			t.Errorf("the lease is %s", one.Lease)
+		}
+	}
+	_, none := s.eng.Resource(s.ctx, s.id, "none")
+	_, unnamed := s.eng.ReleaseResource(s.ctx, s.id, "", "user")
+	_, unknown := s.eng.Resources(s.ctx, "session_00000000000000000000000000000000")
+	for i, err := range []error{none, unnamed, unknown} {
+		if !errors.Is(err, perdure.NotFound) {
+			t.Errorf("%d: got %v", i, err)
+		}
+	}
+	told := 0
+	for _, e := range s.events() {
+		if u, ok := e.Fact.(perdure.ResourceUpdated); ok && u.Entry.Status == perdure.ResourceReleased && e.Actor == "user" {
+			told++
+		}
+	}
+	if told != 2 {
+		t.Errorf("%d were told; journal:\n%s", told, s.story())
 	}
 }

@@ -115,6 +115,33 @@ func (g *Guard) RemoveSecret(ctx context.Context, id perdure.SessionID, name str
 	return g.inner.RemoveSecret(ctx, id, name)
 }
 
+// Resources lists what stands beside a session.
+func (g *Guard) Resources(ctx context.Context, id perdure.SessionID) ([]engine.SessionResource, error) {
+	ctx, err := g.session(ctx, Read, id)
+	if err != nil {
+		return nil, err
+	}
+	return g.inner.Resources(ctx, id)
+}
+
+// Resource returns what stands beside a session.
+func (g *Guard) Resource(ctx context.Context, id perdure.SessionID, resource string) (engine.SessionResource, error) {
+	ctx, err := g.session(ctx, Read, id)
+	if err != nil {
+		return engine.SessionResource{}, err
+	}
+	return g.inner.Resource(ctx, id, resource)
+}
+
+// ReleaseResource records that a resource is gone. It is believed without a look, so it is a person's word.
+func (g *Guard) ReleaseResource(ctx context.Context, id perdure.SessionID, resource, by string) (engine.SessionResource, error) {
+	ctx, err := g.session(ctx, Approve, id)
+	if err != nil {
+		return engine.SessionResource{}, err
+	}
+	return g.inner.ReleaseResource(ctx, id, resource, by)
+}
+
 // Retitle changes the title of a session.
 func (g *Guard) Retitle(ctx context.Context, id perdure.SessionID, o engine.Retitling) (engine.Session, error) {
 	ctx, err := g.session(ctx, Write, id)

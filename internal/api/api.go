@@ -185,6 +185,7 @@ func (a *API) operations() {
 	a.tokenOperations()
 	a.fileOperations()
 	a.valueOperations()
+	a.resourceOperations()
 	a.bulkOperations()
 	a.closeRequests()
 	a.describeConditions()

@@ -106,20 +106,21 @@ func (r *rig) writes() map[string]ask {
 	r.do(put(s+"/values/gone", `{"value":"a"}`))
 	r.do(put(s+"/secrets/gone", `{"value":"a"}`))
 	maps.Copy(all, map[string]ask{
-		"update-webhook":  {method: http.MethodPatch, path: r.hook(), body: `{"enabled":true}`},
-		"delete-webhook":  erase(r.hook()),
-		"update-session":  {method: http.MethodPatch, path: s, body: `{"title":"new"}`},
-		"write-file":      file,
-		"delete-file":     erase(kept + "/files/b"),
-		"set-value":       put(s+"/values/k", `{"value":"v"}`),
-		"delete-value":    erase(s + "/values/gone"),
-		"set-secret":      put(s+"/secrets/k", `{"value":"v"}`),
-		"delete-secret":   erase(s + "/secrets/gone"),
-		"set-budget":      put("/v1/budgets/agent/b", `{"currency":"calls","limit":"1"}`),
-		"remove-budget":   erase("/v1/budgets/" + string(set.ID)),
-		"delete-schedule": erase(r.hourly()),
-		"delete-session":  erase(r.session()),
-		"revoke-token":    erase("/v1/tokens/" + string(r.let(`{"name":"gone"}`).ID)),
+		"update-webhook":   {method: http.MethodPatch, path: r.hook(), body: `{"enabled":true}`},
+		"delete-webhook":   erase(r.hook()),
+		"update-session":   {method: http.MethodPatch, path: s, body: `{"title":"new"}`},
+		"write-file":       file,
+		"delete-file":      erase(kept + "/files/b"),
+		"set-value":        put(s+"/values/k", `{"value":"v"}`),
+		"delete-value":     erase(s + "/values/gone"),
+		"set-secret":       put(s+"/secrets/k", `{"value":"v"}`),
+		"delete-secret":    erase(s + "/secrets/gone"),
+		"set-budget":       put("/v1/budgets/agent/b", `{"currency":"calls","limit":"1"}`),
+		"remove-budget":    erase("/v1/budgets/" + string(set.ID)),
+		"delete-schedule":  erase(r.hourly()),
+		"delete-session":   erase(r.session()),
+		"release-resource": erase(r.beside(s, "gone")),
+		"revoke-token":     erase("/v1/tokens/" + string(r.let(`{"name":"gone"}`).ID)),
 	})
 	return all
 }

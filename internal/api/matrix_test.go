@@ -41,6 +41,7 @@ func (r *rig) samples() map[string]ask {
 		"delete-schedule": {method: "DELETE", path: r.hourly()},
 		"list-files":      get(filed + "/files"), "stat-file": get(filed + "/files:stat?path=/today.md"), "get-file": get(filed + "/files/today.md"),
 		"list-values": get(filed + "/values"), "get-value": get(filed + "/values/city"), "list-secrets": get(filed + "/secrets"), "get-bulk": get(bulk),
+		"list-resources": get(session + "/resources"), "get-resource": get(r.beside(session, "box")),
 		"follow-topics": {method: "GET", path: "/v1/events?topics=" + own, header: map[string]string{"Accept": "text/event-stream"}},
 		"list-budgets":  get("/v1/budgets"), "get-budgets": get("/v1/budgets/session/" + own), "check-budgets": get(session + "/budgets"), "get-costs": get("/v1/costs"),
 		"set-budget":    put("/v1/budgets/session/"+own, `{"currency":"calls","limit":"9"}`),

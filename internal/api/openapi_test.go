@@ -146,7 +146,7 @@ func TestH1Whole(t *testing.T) {
 			}
 		}
 	})
-	if len(ids) != 89 {
+	if len(ids) != 92 {
 		t.Errorf("%d operations", len(ids))
 	}
 }
@@ -186,7 +186,7 @@ func (r *rig) ofToken(path string) string {
 // ofStorage names what sessions keep, and a bulk.
 func ofStorage(path, method, bulk string) string {
 	return strings.NewReplacer("{key}", "city", "/secrets/{name}", "/secrets/smtp_password", "files:stat", "files:stat?path=/notes",
-		"/v1/bulks/{id}", bulk, "{path}", "notes/"+method).Replace(path)
+		"{resource}", "box", "/v1/bulks/{id}", bulk, "{path}", "notes/"+method).Replace(path)
 }
 
 // TestH1Examples runs the example of every operation, on a server where its subject exists, and holds the answer
@@ -200,6 +200,7 @@ func TestH1Examples(t *testing.T) {
 	want[engine.Value](r, 200, put(session+"/values/city", `{"value":"Lisbon"}`))
 	r.say(session, "spawn stream")
 	r.rest(session)
+	r.beside(session, "box")
 	approval := r.pay().ID
 	task, call := r.task(session).ID, want[listed[perdure.Call]](r, 200, get(session+"/calls")).Items[0].Key.Call
 	registry := huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer)
@@ -236,7 +237,7 @@ func TestH1Examples(t *testing.T) {
 		switch op.ID {
 		case "write-file":
 			q.header["Content-Type"] = "text/plain"
-		case "delete-file", "delete-value", "delete-secret":
+		case "delete-file", "delete-value", "delete-secret", "release-resource":
 			q.path = posts[op.ID].path
 		}
 		if method == "post" {
@@ -261,7 +262,7 @@ func TestH1Examples(t *testing.T) {
 		}
 		op.holds(t, registry, got)
 	})
-	if ran != 85 {
+	if ran != 88 {
 		t.Errorf("%d examples ran", ran)
 	}
 }

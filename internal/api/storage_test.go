@@ -11,6 +11,8 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/internal/api"
+	"github.com/perdure/perdure/internal/sessionport"
+	"github.com/perdure/perdure/tool"
 )
 
 // TestFiles: a file is its bytes, whatever they are.
@@ -169,4 +171,49 @@ func TestRetry(t *testing.T) {
 	if again := want[engine.HostCall](r, 202, first); again.ID != call.ID {
 		t.Errorf("got %+v, want %s", again, call.ID)
 	}
+}
+
+// beside puts something beside a session, and returns its path.
+func (r *rig) beside(session, resource string) string {
+	r.t.Helper()
+	id := perdure.SessionID(strings.TrimPrefix(session, "/v1/sessions/"))
+	ports := sessionport.New(sessionport.Config{Store: r.store})(id, tool.Call{Session: id})
+	if _, err := ports.Resources.Register(r.t.Context(), tool.Resource{ID: resource, Kind: "sandbox"}); err != nil {
+		r.t.Fatal(err)
+	}
+	return session + "/resources/" + url.PathEscape(resource)
+}
+
+// TestResources: what stands beside a session is listed by pages and released on a condition, by a person.
+func TestResources(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	s := r.session()
+	var paths []string
+	for _, name := range []string{"b/1", "a", "c"} {
+		paths = append(paths, r.beside(s, name))
+	}
+	first := want[listed[engine.SessionResource]](r, 200, get(s+"/resources?limit=2"))
+	if len(first.Items) != 2 || first.Items[0].ID != "b/1" || first.Next == "" {
+		t.Fatalf("got %+v", first)
+	}
+	if rest := want[listed[engine.SessionResource]](r, 200, get(s+"/resources?limit=2&cursor="+first.Next)); len(rest.Items) != 1 || rest.Items[0].ID != "c" {
+		t.Errorf("got %+v", rest)
+	}
+	seen := r.do(get(paths[0])).header.Get("ETag")
+	agent := r.let(`{"name":"agent","agent":true,"scopes":["read","write"]}`).Secret
+	release := ask{method: "DELETE", path: paths[0], header: map[string]string{"If-Match": seen}}
+	r.refusal(r.do(release.as(agent)), 403, "forbidden")
+	got := r.do(release)
+	if tag := r.do(get(paths[0])).header.Get("ETag"); got.status != 200 || tag == seen || got.header.Get("ETag") != tag {
+		t.Errorf("got %d %s with the ETag %s, then %s", got.status, got.body, got.header.Get("ETag"), tag)
+	}
+	r.refusal(r.do(release), 412, "precondition_failed")
+	if left := want[listed[engine.SessionResource]](r, 200, get(s+"/resources?status=active&kind=sandbox")); len(left.Items) != 2 {
+		t.Errorf("got %+v", left)
+	}
+	if none := want[listed[engine.SessionResource]](r, 200, get(s+"/resources?kind=browser")); len(none.Items) != 0 {
+		t.Errorf("got %+v", none)
+	}
+	r.refusal(r.do(get(s+"/resources?status=gone")), 400, "invalid")
 }

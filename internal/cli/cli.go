@@ -103,6 +103,8 @@ type commandLine struct {
 	Value  valueCommand  `cmd:"" help:"What a session keeps by name: get, set, list, delete."`
 	Secret secretCommand `cmd:"" help:"What a session's tools may use and nobody may read: set, rotate, list, delete."`
 
+	Resource resourceCommand `cmd:"" help:"What stands beside a session: list, show, release."`
+
 	Tool    toolCommand    `cmd:"" help:"The tools: list, show, call, init."`
 	Token   tokenCommand   `cmd:"" help:"Who may ask a server: create, list, revoke."`
 	Egress  egressCommand  `cmd:"" help:"Which hosts tools may reach: list, allow, deny, test."`

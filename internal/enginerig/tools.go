@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/tool"
@@ -77,8 +78,18 @@ func (o *Outside) foreground() []tool.Tool {
 		tool.New(Spec("break", perdure.Pure), func(context.Context, words, tool.Env) (answer, error) { return nil, errSecret }),
 		tool.New(Spec("panic", perdure.Pure), func(context.Context, words, tool.Env) (answer, error) { panic("secret cause") }),
 		tool.New(Spec("read_log", perdure.Pure), readLog),
+		tool.New(Spec("stand", perdure.Idempotent), stand),
 		&guarded{o: o, Tool: tool.New(Spec("guarded", perdure.AtMostOnce), o.held("guarded", true))},
 	}, o.timed()...)
+}
+
+// stand puts two things beside its session, one of them leased.
+func stand(ctx context.Context, _ words, env tool.Env) (answer, error) {
+	_, err := env.Resources.Register(ctx, tool.Resource{ID: "box/1 ü?", Kind: "sandbox", Name: "a box"})
+	if err == nil {
+		_, err = env.Leases.Lease(ctx, tool.LeaseOrder{Provider: "cloud", Type: "machine", ExternalID: string(env.Call.Session), For: time.Hour})
+	}
+	return answer{"status": "ok"}, err
 }
 
 // timed makes the tools with clocks of their own.

@@ -1,6 +1,7 @@
 package sessionport
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -16,6 +17,7 @@ type binding struct {
 	store   store.Store
 	session perdure.SessionID
 	call    tool.Call
+	by      string // who writes from outside; empty: the runtime, for a call
 }
 
 // write runs fn in one transaction that has locked the session's row. Lost: the call is of an attempt of a task that
@@ -46,7 +48,7 @@ func (b binding) current(tx store.Tx) (store.Session, error) {
 // tell appends a fact to the session's journal.
 func (b binding) tell(tx store.Tx, fact perdure.Fact) error {
 	return tx.Append(b.session, []perdure.Event{{
-		ID: newID[perdure.EventID](), At: tx.Now(), Actor: "runtime", Turn: b.call.Turn, Call: b.call.ID, Task: b.call.Task, Attempt: b.call.Attempt, Fact: fact,
+		ID: newID[perdure.EventID](), At: tx.Now(), Actor: cmp.Or(b.by, "runtime"), Turn: b.call.Turn, Call: b.call.ID, Task: b.call.Task, Attempt: b.call.Attempt, Fact: fact,
 	}})
 }
 

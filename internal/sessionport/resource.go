@@ -212,3 +212,72 @@ func leased(metadata json.RawMessage) bool {
 	}
 	return false
 }
+
+// LeaseOf returns the lease that an entry stands for. NotFound: it stands for none, or for one that is forgotten by now.
+func LeaseOf(r store.Reader, entry perdure.Resource) (perdure.Lease, error) {
+	if !leased(entry.Metadata) {
+		return perdure.Lease{}, fmt.Errorf("lease of resource %.80q: %w", entry.ID, perdure.NotFound)
+	}
+	var all map[string]json.RawMessage
+	err := perdure.DecodeJSON(entry.Metadata, &all)
+	word := func(key string) (text string) {
+		if err == nil {
+			err = perdure.DecodeJSON(all[leaseKeys+key], &text)
+		}
+		return text
+	}
+	key := store.LeaseKey{Provider: word("provider"), Type: word("type"), ExternalID: word("external_id")}
+	if err != nil {
+		return perdure.Lease{}, fmt.Errorf("metadata of resource %.80q: %w", entry.ID, err)
+	}
+	return r.Lease(key)
+}
+
+// Release records a person's word that what an entry stands for is gone, and releases its lease (RS4). One that was released
+// stays as it is. NotFound: no such session or entry. Conflict: its task is at work, it has ended in another way, or the lease is
+// another session's. After another error it may have been written or not.
+func Release(ctx context.Context, s store.Store, session perdure.SessionID, id, by string) (r perdure.Resource, err error) {
+	b := binding{store: s, session: session, by: by}
+	err = b.write(ctx, func(tx store.Tx, _ store.Session) error {
+		r, err = tx.Resource(session, id)
+		if err != nil || r.Status == perdure.ResourceReleased {
+			return err
+		}
+		task, err := tx.Task(session, r.Task)
+		switch {
+		case err == nil && task.State.Live():
+			return fmt.Errorf("%w: task %s has it, and is at work; cancel that", perdure.Conflict, task.ID)
+		case err != nil && !errors.Is(err, perdure.NotFound):
+			return err
+		}
+		return b.release(tx, &r)
+	})
+	if err != nil {
+		return perdure.Resource{}, fmt.Errorf("release resource %.80q: %w", id, err)
+	}
+	return r, nil
+}
+
+// release marks an entry, and every other one of its lease, after the lease itself.
+func (b binding) release(tx store.Tx, r *perdure.Resource) error {
+	l, err := LeaseOf(tx, *r)
+	lone := errors.Is(err, perdure.NotFound)
+	switch {
+	case err != nil && !lone:
+		return err
+	case !lone:
+		if l, err = tx.ReleaseLease(b.session, store.KeyOf(l)); errors.Is(err, perdure.NotFound) {
+			return fmt.Errorf("%w: another session made its lease, and releases it", perdure.Conflict)
+		}
+		if err != nil {
+			return err
+		}
+	case r.Status != perdure.ResourceActive && !leased(r.Metadata):
+		return fmt.Errorf("%w: it is %s", perdure.Conflict, r.Status)
+	}
+	r.Status = perdure.ResourceReleased
+	if *r, err = b.put(tx, *r); err != nil || lone {
+		return err
+	}
+	return markEntries(tx, l, perdure.ResourceReleased)
+}

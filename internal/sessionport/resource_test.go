@@ -151,3 +151,55 @@ func TestResourcesAreAsTold(t *testing.T) {
 		}
 	})
 }
+
+// TestReleaseFromOutside: a person's word ends an entry and its lease, in whose name it is told, but takes nothing from what is at
+// work, has ended otherwise, or is another session's.
+func TestReleaseFromOutside(t *testing.T) {
+	t.Parallel()
+	eachStore(t, func(w *world) {
+		id, other := w.session(), w.session()
+		task, ctx := w.task(id), w.Context()
+		ports := w.ports(id)
+		for _, r := range []tool.Resource{{ID: "plain", Kind: "k"}, {ID: "busy", Kind: "k", Task: task}, {ID: "done", Kind: "k", Status: tool.ResourceCompleted}} {
+			_, err := ports.Resources.Register(ctx, r)
+			w.ok(err)
+		}
+		lease, err := ports.Leases.Lease(ctx, box)
+		w.ok(err)
+		_, err = w.ports(other).Leases.Lease(ctx, box)
+		w.ok(err)
+		release := func(session perdure.SessionID, resource string) (perdure.Resource, error) {
+			return sessionport.Release(ctx, w.Store, session, resource, "operator")
+		}
+
+		for _, name := range []string{"plain", "plain"} {
+			got, err := release(id, name)
+			w.ok(err)
+			w.same("status", got.Status, tool.ResourceReleased)
+		}
+		_, err = release(id, "busy")
+		w.refused(err, perdure.Conflict)
+		_, err = release(id, "done")
+		w.refused(err, perdure.Conflict)
+		_, err = release(id, "nothing")
+		w.refused(err, perdure.NotFound)
+		_, err = release("session_nobody", "plain")
+		w.refused(err, perdure.NotFound)
+		_, err = release(other, string(lease.ID))
+		w.refused(err, perdure.Conflict)
+		_, err = release(id, string(lease.ID))
+		w.ok(err)
+		found, err := ports.Leases.List(ctx)
+		w.ok(err)
+		theirs, err := w.ports(other).Resources.Resource(ctx, string(lease.ID))
+		w.ok(err)
+		w.same("the lease, and the other session's entry", []any{found[0].Status, theirs.Status}, []any{tool.LeaseReleased, tool.ResourceReleased})
+		var by []string
+		for _, e := range w.journal(id) {
+			if u, ok := e.Fact.(perdure.ResourceUpdated); ok && u.Entry.Status == perdure.ResourceReleased {
+				by = append(by, e.Actor)
+			}
+		}
+		w.same("who released", by, []string{"operator", "operator"})
+	})
+}

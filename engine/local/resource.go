@@ -1,0 +1,64 @@
+package local
+
+import (
+	"context"
+	"errors"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine"
+	"github.com/perdure/perdure/internal/sessionport"
+	"github.com/perdure/perdure/store"
+)
+
+// Resources lists what stands beside a session.
+func (e *Engine) Resources(ctx context.Context, id perdure.SessionID) (found []engine.SessionResource, err error) {
+	return found, e.view(ctx, func(r store.Reader) error {
+		found = nil
+		if _, err := r.Session(id); err != nil {
+			return err
+		}
+		all, err := r.Resources(store.ResourceFilter{Session: id})
+		for _, entry := range all {
+			if err != nil {
+				return err
+			}
+			var one engine.SessionResource
+			one, err = withLease(r, entry.Resource)
+			found = append(found, one)
+		}
+		return err
+	})
+}
+
+// Resource returns an entry.
+func (e *Engine) Resource(ctx context.Context, id perdure.SessionID, resource string) (found engine.SessionResource, err error) {
+	return found, e.view(ctx, func(r store.Reader) error {
+		if _, err := r.Session(id); err != nil {
+			return err
+		}
+		entry, err := r.Resource(id, resource)
+		if err == nil {
+			found, err = withLease(r, entry)
+		}
+		return err
+	})
+}
+
+// withLease is an entry with what its lease says.
+func withLease(r store.Reader, entry perdure.Resource) (engine.SessionResource, error) {
+	shown := engine.SessionResource{Resource: entry}
+	l, err := sessionport.LeaseOf(r, entry)
+	if errors.Is(err, perdure.NotFound) {
+		return shown, nil
+	}
+	shown.Lease, shown.ExpiresAt, shown.Attempts, shown.LastError = l.Status, l.ExpiresAt, l.Attempts, l.LastError
+	return shown, err
+}
+
+// ReleaseResource records that what an entry stands for is gone.
+func (e *Engine) ReleaseResource(ctx context.Context, id perdure.SessionID, resource, by string) (engine.SessionResource, error) {
+	if _, err := sessionport.Release(ctx, e.cfg.Store, id, resource, by); err != nil {
+		return engine.SessionResource{}, err
+	}
+	return e.Resource(ctx, id, resource)
+}
