@@ -34,9 +34,11 @@ type figures struct {
 	ServerAlone  int64   `json:"server_alone_bytes"`  // the most while the sessions worked without a client
 	ServerDuring int64   `json:"server_during_bytes"` // the most
 	ServerAfter  int64   `json:"server_after_bytes"`
+	LiveAlone    int64   `json:"live_alone_bytes"` // objects and stacks in use after a collection, the median; 0: there was none
+	LiveDuring   int64   `json:"live_during_bytes"`
 }
 
-func (f figures) print(w io.Writer) {
+func (f *figures) print(w io.Writer) {
 	fmt.Fprintf(w, "clients    %d, of which %d never read and %d read a byte a second\n", f.Clients, f.Stalled, f.Slow)
 	fmt.Fprintf(w, "events     %d of %d sessions in %.1f s, %d received over %d reconnects, %d lost, %d twice\n",
 		f.Events, f.Sessions, f.Seconds, f.Received, f.Reconnects, f.Lost, f.Twice)
@@ -48,4 +50,6 @@ func (f figures) print(w io.Writer) {
 		f.StalledCut, f.Stalled, f.CutAfterP50/1e6, f.CutAfterMax/1e6, f.SlowCut, f.Slow, f.SlowCutMax/1e6)
 	fmt.Fprintf(w, "server     %.1f MiB before, %.1f MiB at work without clients, %.1f MiB at most with them: %+.1f MiB (goal 64); %.1f MiB after\n",
 		float64(f.ServerBefore)/mib, float64(f.ServerAlone)/mib, float64(f.ServerDuring)/mib, float64(f.ServerDuring-f.ServerAlone)/mib, float64(f.ServerAfter)/mib)
+	fmt.Fprintf(w, "           in use after a collection %.0f MiB without clients, %.0f MiB with them: %.1f KiB a client\n",
+		float64(f.LiveAlone)/mib, float64(f.LiveDuring)/mib, float64(f.LiveDuring-f.LiveAlone)/1024/float64(f.Clients))
 }

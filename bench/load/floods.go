@@ -87,17 +87,8 @@ func (f flooded) command() string {
 	return fmt.Sprintf("echo this is the beginning; %s | head -c %d; echo; echo %s", source, f.Bytes, floodEnd)
 }
 
-func measureFloods(ctx context.Context, o options, progress io.Writer) (found printed, faults []error, err error) {
-	dir, err := os.MkdirTemp("", "perdure-floods-")
-	if err != nil {
-		return nil, nil, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	s, err := startServer(ctx, dir, progress, "--allow-shell")
-	if err != nil {
-		return nil, nil, err
-	}
-	defer func() { err = errors.Join(err, s.stop()) }()
+func measureFloods(ctx context.Context, o options, at site) (found printed, faults []error, err error) {
+	s, dir, progress := at.server, at.dir, at.progress
 	eng, err := remote.New(remote.Config{URL: s.url, Token: s.token})
 	if err != nil {
 		return nil, nil, err

@@ -127,7 +127,7 @@ func TestFlags(t *testing.T) {
 		}
 	}
 	o, err := parse(nil, &bytes.Buffer{})
-	if err != nil || o.clients != 1000 || o.stalled != 100 || o.slow != 100 || o.reconnects != 10_000 || o.length != time.Minute || len(o.only) != 4 {
+	if err != nil || o.clients != 1000 || o.stalled != 100 || o.slow != 100 || o.reconnects != 10_000 || o.length != 45*time.Second || len(o.only) != 4 {
 		t.Errorf("got %+v, %v", o, err)
 	}
 }

@@ -51,13 +51,13 @@ type options struct {
 	slow       int
 	reconnects int
 	length     time.Duration
-	warm       time.Duration
 	reference  time.Duration
 	times      int
 	phase      time.Duration
 	flood      int64
 	sockets    int
 	json       string
+	binary     string // of the server
 }
 
 func parse(args []string, progress io.Writer) (options, error) {
@@ -69,7 +69,7 @@ func parse(args []string, progress io.Writer) (options, error) {
 	flags.IntVar(&o.stalled, "stalled", -1, "clients: how many of them never read; -1: a tenth")
 	flags.IntVar(&o.slow, "slow", -1, "clients: how many of them read a byte a second; -1: a tenth")
 	flags.IntVar(&o.reconnects, "reconnects", -1, "clients: how often one that reads hangs up and comes again, all together; -1: ten times as many as clients")
-	seconds := flags.Int("seconds", 60, "clients: how long the sessions work; a client that does not read is cut within 15")
+	seconds := flags.Int("seconds", 45, "clients: how long the sessions work without clients, and then with them; one that does not read is cut within 15")
 	reference := flags.Int("reference", 15, "clients: for how many seconds the bare server is measured; 0: not at all")
 	flags.IntVar(&o.times, "times", 10, "overload: how many times what can be done is asked for")
 	phase := flags.Int("phase", 10, "overload: seconds of each phase")
@@ -81,7 +81,7 @@ func parse(args []string, progress io.Writer) (options, error) {
 	}
 	o.stalled, o.slow, o.reconnects = orElse(o.stalled, o.clients/10), orElse(o.slow, o.clients/10), orElse(o.reconnects, 10*o.clients)
 	o.length, o.reference, o.phase = time.Duration(*seconds)*time.Second, time.Duration(*reference)*time.Second, time.Duration(*phase)*time.Second
-	o.warm, o.flood = min(5*time.Second, o.length), int64(*gigabytes*1e9)
+	o.flood = int64(*gigabytes * 1e9)
 	o.only = strings.Split(*only, ",")
 	switch {
 	case flags.NArg() > 0:
@@ -102,9 +102,17 @@ func orElse(n, fallback int) int {
 }
 
 // run measures, prints the figures, and judges.
-func run(ctx context.Context, args []string, out, progress io.Writer) error {
+func run(ctx context.Context, args []string, out, progress io.Writer) (err error) {
 	o, err := parse(args, progress)
 	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "perdure-load-")
+	if err != nil {
+		return fmt.Errorf("make a folder: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	if o.binary, err = build(ctx, dir, progress); err != nil {
 		return err
 	}
 	all := map[string]any{}
@@ -113,7 +121,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 		if !slices.Contains(o.only, name) {
 			continue
 		}
-		f, wrong, err := measuring[name](ctx, o, progress)
+		f, wrong, err := measuring[name].with(ctx, o, progress)
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
@@ -130,12 +138,20 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 // printed is what a section found.
 type printed interface{ print(w io.Writer) }
 
-// measuring is how each section is measured. The errors in the middle are what was found wrong.
-var measuring = map[string]func(context.Context, options, io.Writer) (printed, []error, error){
-	"clients":  func(ctx context.Context, o options, w io.Writer) (printed, []error, error) { return measure(ctx, o, w) },
-	"overload": measureOverload,
-	"floods":   measureFloods,
-	"sockets":  measureSockets,
+// section is a part of a run. The errors in the middle of what measure returns are what was found wrong.
+type section struct {
+	flags   []string      // of its server
+	apart   bool          // the server has processor cores of its own
+	limit   time.Duration // within which it has to be done
+	measure func(context.Context, options, site) (printed, []error, error)
+}
+
+// measuring is how each section is measured.
+var measuring = map[string]section{
+	"clients":  {limit: 4 * time.Minute, measure: measureClients},
+	"overload": {limit: 2 * time.Minute, apart: true, measure: measureOverload},
+	"floods":   {limit: 2 * time.Minute, flags: []string{"--allow-shell"}, measure: measureFloods},
+	"sockets":  {limit: 2 * time.Minute, measure: measureSockets},
 }
 
 // save writes the figures. Those of the clients stand at the top, as they did when there were no others.

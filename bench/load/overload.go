@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -75,24 +74,14 @@ type storm struct {
 	all     []answered // guarded by mu
 }
 
-func measureOverload(ctx context.Context, o options, progress io.Writer) (f printed, faults []error, err error) {
-	dir, err := os.MkdirTemp("", "perdure-overload-")
-	if err != nil {
-		return nil, nil, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	s, err := startServer(ctx, dir, progress)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer func() { err = errors.Join(err, s.stop()) }()
-	st := &storm{server: s, options: o, due: make(chan time.Time, ready)}
+func measureOverload(ctx context.Context, o options, at site) (f printed, faults []error, err error) {
+	s, st := at.server, &storm{server: at.server, options: o, due: make(chan time.Time, ready)}
 	st.request = s.request("POST", "/v1/sessions", `{"agent":{"name":"load","model":"scripted:none.yaml"}}`)
 	eng, err := remote.New(remote.Config{URL: s.url, Token: s.token})
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := os.WriteFile(filepath.Join(dir, "none.yaml"), []byte("steps: [{text: ok, repeat: true}]"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(at.dir, "none.yaml"), []byte("steps: [{text: ok, repeat: true}]"), 0o600); err != nil {
 		return nil, nil, err
 	}
 	quiet, err := eng.NewSession(ctx, perdure.Agent{Name: "load"})
@@ -100,7 +89,7 @@ func measureOverload(ctx context.Context, o options, progress io.Writer) (f prin
 		return nil, nil, err
 	}
 	found := &overloaded{}
-	fmt.Fprintf(progress, "load: what %s can do, for %s; then %d times that for %s, then half of it\n", s.url, o.phase, o.times, o.phase)
+	fmt.Fprintf(at.progress, "load: what %s can do, for %s; then %d times that for %s, then half of it\n", s.url, o.phase, o.times, o.phase)
 	found.Peak = st.peak(ctx)
 	found.Before = s.residentBytes()
 	watching, stop := context.WithCancel(ctx)

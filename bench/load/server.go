@@ -10,8 +10,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -26,34 +29,115 @@ type server struct {
 	url   string
 	token string
 	most  atomic.Int64 // bytes in RAM, at most, as far as looked
+	talk  talk
 }
 
-// startServer builds the program and serves a data directory below dir, with more flags.
-func startServer(ctx context.Context, dir string, progress io.Writer, more ...string) (*server, error) {
-	binary, data := filepath.Join(dir, "perdure"), filepath.Join(dir, "data")
+// talk is what a server says on the way, and what it held when its memory was looked through, which gctrace says. It is safe
+// for concurrent use.
+type talk struct {
+	mu    sync.Mutex
+	text  strings.Builder // guarded by mu, as are the fields below
+	lives []int64         // bytes of objects and stacks in use after each collection
+}
+
+// collection finds in a line of gctrace what was in use after it, in MB, and the stacks.
+var collection = regexp.MustCompile(`->(\d+) MB, \d+ MB goal, (\d+) MB stacks`)
+
+// Write takes what the server says.
+func (t *talk) Write(text []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, found := range collection.FindAllSubmatch(text, -1) {
+		objects, _ := strconv.ParseInt(string(found[1]), 10, 64) // digits
+		stacks, _ := strconv.ParseInt(string(found[2]), 10, 64)
+		t.lives = append(t.lives, (objects+stacks)*mib)
+	}
+	return t.text.Write(text)
+}
+
+// live is the median of what was in use after each collection since it was last asked for; 0: there was none.
+func (t *talk) live() int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	since := slices.Sorted(slices.Values(t.lives))
+	t.lives = nil
+	if len(since) == 0 {
+		return 0
+	}
+	return since[len(since)/2]
+}
+
+func (t *talk) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.text.String()
+}
+
+// build makes the program that is loaded, once for all sections.
+func build(ctx context.Context, dir string, progress io.Writer) (string, error) {
+	binary := filepath.Join(dir, "perdure")
 	build := exec.CommandContext(ctx, "go", "build", "-o", binary, "github.com/perdure/perdure/cmd/perdure")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	build.Stderr = progress
 	if err := build.Run(); err != nil {
-		return nil, fmt.Errorf("build the server: %w", err)
+		return "", fmt.Errorf("build the server: %w", err)
 	}
-	s, err := launch(exec.CommandContext(ctx, binary, append([]string{"serve", "--data", data, "--addr", "127.0.0.1:0"}, more...)...), nil)
+	return binary, nil
+}
+
+// site is where a section is measured.
+type site struct {
+	*server
+	dir      string // of the section alone
+	progress io.Writer
+}
+
+// with measures a section with a server of its own, of which nothing is left when it returns.
+func (c section) with(ctx context.Context, o options, progress io.Writer) (f printed, faults []error, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, c.limit, fmt.Errorf("it took longer than %s", c.limit))
+	defer cancel()
+	dir, err := os.MkdirTemp("", "perdure-load-")
 	if err != nil {
-		return nil, err
+		return nil, nil, fmt.Errorf("make a folder: %w", err)
 	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	data := filepath.Join(dir, "data")
+	cmd := exec.CommandContext(ctx, o.binary, append([]string{"serve", "--data", data, "--addr", "127.0.0.1:0"}, c.flags...)...)
+	cmd.Env = append(os.Environ(), "GODEBUG=gctrace=1")
+	s, release, err := c.start(cmd)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { err = errors.Join(err, s.stop(), release()) }()
 	token, err := os.ReadFile(filepath.Join(data, "token"))
 	if err != nil {
-		return nil, errors.Join(err, s.stop())
+		return nil, nil, err
 	}
 	s.token = strings.TrimSpace(string(token))
-	return s, nil
+	f, faults, err = c.measure(ctx, o, site{s, dir, progress})
+	if ctx.Err() != nil {
+		err = errors.Join(context.Cause(ctx), err)
+	}
+	return f, faults, err
+}
+
+// start starts a server, on processor cores of its own where the section wants it so. release undoes that.
+func (c section) start(cmd *exec.Cmd) (s *server, release func() error, err error) {
+	if !c.apart {
+		s, err = launch(cmd, nil)
+		return s, func() error { return nil }, err
+	}
+	release, err = apart(func() (err error) {
+		s, err = launch(cmd, nil)
+		return err
+	})
+	return s, release, err
 }
 
 // launch starts a program that says where it serves. order writes what it reads before; nil: nothing.
 func launch(cmd *exec.Cmd, order func(io.Writer) error) (*server, error) {
 	s := &server{cmd: cmd}
-	var talk strings.Builder // read only when the process has ended
-	cmd.Stderr = &talk
+	cmd.Stderr = &s.talk
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = stopTime
 	if order != nil {
@@ -72,7 +156,7 @@ func launch(cmd *exec.Cmd, order func(io.Writer) error) (*server, error) {
 	}
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
-		return nil, fmt.Errorf("start the server: it did not say where it is: %w: %s", errors.Join(err, s.stop()), talk.String())
+		return nil, fmt.Errorf("start the server: it did not say where it is: %w: %s", errors.Join(err, s.stop()), s.talk.String())
 	}
 	s.url = strings.TrimSpace(line)
 	return s, nil

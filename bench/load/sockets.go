@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -59,18 +58,9 @@ func cutOr(status int) string {
 	return fmt.Sprint(status)
 }
 
-func measureSockets(ctx context.Context, o options, progress io.Writer) (f printed, faults []error, err error) {
-	dir, err := os.MkdirTemp("", "perdure-sockets-")
-	if err != nil {
-		return nil, nil, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	s, err := startServer(ctx, dir, progress)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer func() { err = errors.Join(err, s.stop()) }()
-	fmt.Fprintf(progress, "load: bodies, headers and %d slow connections for %s\n", o.sockets, s.url)
+func measureSockets(ctx context.Context, o options, at site) (f printed, faults []error, err error) {
+	s := at.server
+	fmt.Fprintf(at.progress, "load: bodies, headers and %d slow connections for %s\n", o.sockets, s.url)
 	h := &hostile{Slow: o.sockets}
 	polite := &storm{server: s}
 	var warm *raw

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,7 +17,7 @@ import (
 )
 
 const (
-	sessionCount = 10                     // that are followed
+	sessionCount = 10                     // that work and are followed
 	turnEvery    = 500 * time.Millisecond // of each session
 	sipEvery     = time.Second            // one who is slow reads a byte
 	callBytes    = 4 << 10                // what a call is given, and answers
@@ -36,56 +35,48 @@ rules:
 steps: [{text: ok, repeat: true}]
 `
 
-// load is a server with its sessions. The first one has a long journal: those that never read follow it.
+// load is a server with its sessions.
 type load struct {
 	options
 	*server
 	eng      *remote.Engine
-	sessions []perdure.SessionID
-	start    []int64 // the last seq of each, before anybody follows
+	agent    perdure.Agent
+	long     perdure.SessionID   // at rest, with a long journal: those that never read follow it
+	sessions []perdure.SessionID // that work
+	start    []int64             // the last seq of each of these, before anybody follows
 }
 
-// measure runs the load. faults are what the clients that read have to complain of.
-func measure(ctx context.Context, o options, progress io.Writer) (f figures, faults []error, err error) {
-	dir, err := os.MkdirTemp("", "perdure-load-")
-	if err != nil {
-		return f, nil, fmt.Errorf("make a folder: %w", err)
+// measureClients runs the load. faults are what the clients that read have to complain of.
+func measureClients(ctx context.Context, o options, at site) (found printed, faults []error, err error) {
+	l, s := &load{options: o, server: at.server}, at.server
+	if err := l.prepare(ctx, filepath.Join(at.dir, "load.yaml")); err != nil {
+		return nil, nil, err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	s, err := startServer(ctx, dir, progress)
-	if err != nil {
-		return f, nil, err
+	f := &figures{Version: 1, Clients: o.clients, Stalled: o.stalled, Slow: o.slow, Sessions: len(l.sessions), ServerBefore: s.residentBytes()}
+	fmt.Fprintf(at.progress, "load: the sessions of %s work for %s without a client\n", s.url, o.length)
+	if err := l.alone(ctx, f); err != nil {
+		return nil, nil, err
 	}
-	defer func() { err = errors.Join(err, s.stop()) }()
-	l := &load{options: o, server: s}
-	if err := l.prepare(ctx, filepath.Join(dir, "load.yaml")); err != nil {
-		return f, nil, err
+	fmt.Fprintf(at.progress, "load: %d clients for %s\n", o.clients, o.length)
+	if faults, err = l.followed(ctx, f); err != nil {
+		return nil, nil, err
 	}
-	f = figures{Version: 1, Clients: o.clients, Stalled: o.stalled, Slow: o.slow, Sessions: len(l.sessions), ServerBefore: s.residentBytes()}
-	fmt.Fprintf(progress, "load: the sessions of %s work for %s without a client\n", s.url, o.warm)
-	if f.ServerAlone, err = l.alone(ctx); err != nil {
-		return f, nil, err
-	}
-	fmt.Fprintf(progress, "load: %d clients for %s\n", o.clients, o.length)
-	faults, err = l.followed(ctx, &f)
-	if err != nil {
-		return f, nil, err
-	}
+	f.LiveDuring = s.talk.live()
 	select {
 	case <-time.After(afterwards):
 	case <-ctx.Done():
-		return f, nil, context.Cause(ctx)
+		return nil, nil, context.Cause(ctx)
 	}
 	f.ServerDuring, f.ServerAfter = s.most.Load(), s.residentBytes()
 	turn, err := l.recorded(ctx)
 	if err == nil && o.reference > 0 {
-		fmt.Fprintf(progress, "load: as many clients that read on a server of net/http and nothing else, for %s\n", o.reference)
-		err = bare(ctx, bareRun{options: o, dir: dir, turn: turn, progress: progress}, &f)
+		fmt.Fprintf(at.progress, "load: as many clients that read on a server of net/http and nothing else, for %s\n", o.reference)
+		err = bare(ctx, bareRun{options: o, dir: at.dir, turn: turn, progress: at.progress}, f)
 	}
 	return f, faults, err
 }
 
-// prepare makes the sessions.
+// prepare makes the session with the long journal, and those that work without a client.
 func (l *load) prepare(ctx context.Context, model string) error {
 	if err := os.WriteFile(model, fmt.Appendf(nil, script, strings.Repeat("load ", callBytes/5)), 0o600); err != nil {
 		return fmt.Errorf("write the script: %w", err)
@@ -94,35 +85,50 @@ func (l *load) prepare(ctx context.Context, model string) error {
 	if err != nil {
 		return err
 	}
-	l.eng = eng
+	l.eng, l.agent = eng, perdure.Agent{Name: "load", Model: "scripted:" + model, Tools: []string{"echo"}}
+	long, err := eng.NewSession(ctx, l.agent)
+	l.long = long.ID
+	for range oldMessages {
+		if err == nil {
+			err = l.turn(ctx, l.long, strings.Repeat("old ", oldBytes/4))
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return l.begin(ctx)
+}
+
+// begin makes the sessions that work from now on. With clients they are new ones, so that what a conversation takes which gets
+// longer and longer is the same with clients and without.
+func (l *load) begin(ctx context.Context) error {
+	l.sessions = nil
 	for range sessionCount {
-		made, err := eng.NewSession(ctx, perdure.Agent{Name: "load", Model: "scripted:" + model, Tools: []string{"echo"}})
+		made, err := l.eng.NewSession(ctx, l.agent)
 		if err != nil {
 			return err
 		}
 		l.sessions = append(l.sessions, made.ID)
 	}
-	for range oldMessages {
-		if err := l.turn(ctx, l.sessions[0], strings.Repeat("old ", oldBytes/4)); err != nil {
-			return err
-		}
-	}
+	var err error
 	l.start, err = l.last(ctx)
 	return err
 }
 
-// alone lets the sessions work without a client, and returns the most memory that the server took for it.
-func (l *load) alone(ctx context.Context) (int64, error) {
+// alone lets the sessions work without a client, and looks how much memory the server takes for it.
+func (l *load) alone(ctx context.Context, f *figures) error {
 	watching, stop := context.WithCancel(ctx)
 	var group sync.WaitGroup
 	group.Go(func() { l.watch(watching) })
-	err := l.work(ctx, l.warm)
+	l.talk.live()
+	err := l.work(ctx, l.length)
 	stop()
 	group.Wait()
-	if err == nil {
-		l.start, err = l.last(ctx)
+	f.ServerAlone, f.LiveAlone = l.most.Swap(0), l.talk.live()
+	if err != nil {
+		return err
 	}
-	return l.most.Swap(0), err
+	return l.begin(ctx)
 }
 
 // turn says something and waits until it is answered.
@@ -177,7 +183,7 @@ func (l *load) followed(ctx context.Context, f *figures) ([]error, error) {
 				faults[i] = readers[i].follow(following, l.server, web, arrived)
 				readers[i].ended.Store(true)
 			} else {
-				nth, one := i-len(readers), stalling{session: l.sessions[0], connected: arrived}
+				nth, one := i-len(readers), stalling{session: l.long, connected: arrived}
 				if nth >= l.stalled {
 					one.sip = sipEvery
 				}

@@ -56,9 +56,9 @@ type API struct {
 	huma     huma.API
 	cursors  cursors
 	kept     kept
-	feeds    feeds
+	feeds    sources[perdure.SessionID, *feed]
 	olds     olds
-	boards   boards
+	boards   sources[boardKey, *board]
 	gates    gates
 	work     inWork
 	locks    locks
@@ -96,10 +96,8 @@ func New(cfg Config) (*API, error) {
 	a := &API{
 		cfg: cfg, policies: map[string]policy{}, mux: http.NewServeMux(), cursors: newCursors(cfg.Token),
 		work: inWork{keys: map[string]bool{}}, locks: locks{held: map[string]*lock{}}, routes: map[string]route{}, draining: make(chan struct{}),
-		feeds:  feeds{engine: cfg.Engine, open: map[perdure.SessionID]*feed{}},
-		boards: boards{open: map[boardKey]*board{}},
-		gates:  newGates(cfg.Admission),
-		olds:   olds{engine: cfg.Engine, reads: make(chan struct{}, oldReads), open: map[oldKey]*old{}},
+		gates: newGates(cfg.Admission),
+		olds:  olds{engine: cfg.Engine, reads: make(chan struct{}, oldReads), open: map[oldKey]*old{}},
 	}
 	a.huma = humago.New(a.mux, document(cfg.Version))
 	a.operations()

@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/perdure/perdure"
@@ -21,27 +20,17 @@ const (
 	boardRest   = time.Minute // at most
 )
 
-// boards are the lists that somebody follows. A list has no journal, so it is looked at, once for all who may see the same of it.
-// Safe for concurrent use.
-type boards struct {
-	mu   sync.Mutex
-	open map[boardKey]*board // guarded by mu
-}
-
 // boardKey is a list and who looks at it: what one caller sees is shown to no other.
 type boardKey struct{ audience, list string }
 
-// board is a list that is looked at.
+// board is a list that is looked at, since it has no journal: once for all who may see the same of it. The lock of its source
+// guards the fields below, too.
 type board struct {
-	stop context.CancelFunc
-	gone chan struct{} // closed when nobody looks any more
-
-	mu    sync.Mutex
-	wakes map[chan struct{}]bool // guarded by mu: of those who follow, as are the fields below
-	rows  []row                  // nil: it was not read yet
-	sum   string                 // of the rows
-	step  int64                  // how often it changed
-	steps []step                 // the newest last
+	source
+	rows  []row  // nil: it was not read yet
+	sum   string // of the rows
+	step  int64  // how often it changed
+	steps []step // the newest last
 }
 
 // row is one thing of a list.
@@ -109,43 +98,8 @@ func rowsOf[T any](all []T, err error, id func(T) string) ([]row, error) {
 // audience is who sees what the caller sees.
 func audience(ctx context.Context) string { return requestOf(ctx).principal }
 
-// join looks at a list for the caller, and tells wake of news, which has a capacity of 1. Who joins leaves.
-func (bs *boards) join(ctx context.Context, key boardKey, read reading, pause time.Duration, wake chan struct{}) *board {
-	bs.mu.Lock()
-	defer bs.mu.Unlock()
-	b := bs.open[key]
-	if b == nil {
-		looking, stop := context.WithCancel(context.WithoutCancel(ctx)) // it stays when who came first leaves
-		b = &board{stop: stop, gone: make(chan struct{}), wakes: map[chan struct{}]bool{}}
-		bs.open[key] = b
-		go b.run(looking, read, pause)
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.wakes[wake] = true
-	return b
-}
-
-// leave ends what join began. The last one who leaves waits until nobody looks any more.
-func (bs *boards) leave(key boardKey, b *board, wake chan struct{}) {
-	bs.mu.Lock()
-	b.mu.Lock()
-	delete(b.wakes, wake)
-	last := len(b.wakes) == 0
-	b.mu.Unlock()
-	if last && bs.open[key] == b {
-		delete(bs.open, key)
-	}
-	bs.mu.Unlock()
-	if last {
-		b.stop()
-		<-b.gone
-	}
-}
-
 // run looks again and again until ctx ends. A look that fails is followed by another one: the list is told when it can be read.
 func (b *board) run(ctx context.Context, read reading, pause time.Duration) {
-	defer close(b.gone)
 	for {
 		began := time.Now()
 		if rows, err := read(ctx); err == nil {
@@ -177,12 +131,7 @@ func (b *board) show(rows []row) {
 	if b.steps = append(b.steps, step{sum, text}); len(b.steps) > boardSteps {
 		b.steps = slices.Delete(b.steps, 0, 1)
 	}
-	for wake := range b.wakes {
-		select {
-		case wake <- struct{}{}:
-		default: // it will look anyway
-		}
-	}
+	b.tell()
 }
 
 // difference is what leads from one state of a list to another.
@@ -231,7 +180,11 @@ func (t *listTopic) place() string { return t.sum }
 
 func (t *listTopic) begin(ctx context.Context, f *follower) error {
 	t.key.audience = audience(ctx)
-	t.board = f.a.boards.join(ctx, t.key, t.read, f.a.cfg.Look, f.wake)
+	read, pause := t.read, f.a.cfg.Look // the board outlives who came first
+	t.board = f.a.boards.join(ctx, t.key, f.wake, func() (*board, func(context.Context)) {
+		b := &board{}
+		return b, func(ctx context.Context) { b.run(ctx, read, pause) }
+	})
 	return nil
 }
 

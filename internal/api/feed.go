@@ -14,33 +14,21 @@ import (
 
 // What a feed keeps, and what one who follows takes of it at once.
 const (
-	ringFrames = 1024     // frames (events.ring)
-	ringBytes  = 1 << 20  // of their texts; the newest frame is kept however long it is
-	takeFrames = 64       // before it is flushed
-	takeBytes  = 64 << 10 // the last frame apart
+	ringFrames = 1024      // frames (events.ring)
+	ringBytes  = 256 << 10 // of their texts; the newest frame is kept however long it is: there is a ring for each session that is followed
+	takeFrames = 64        // before it is flushed
+	takeBytes  = 64 << 10  // the last frame apart
 )
 
-// feeds are the sessions that are followed: each of them once, however many follow it (EV9). Safe for concurrent use.
-type feeds struct {
-	engine engine.Journals
-	mu     sync.Mutex
-	open   map[perdure.SessionID]*feed // guarded by mu
-}
-
 // feed is one session that is followed. It keeps the newest frames, encoded once for all. It waits for nobody: who falls out of
-// its ring reads the journal by itself until it is there again.
+// its ring reads the journal by itself until it is there again. The lock of its source guards the fields below, too.
 type feed struct {
-	stop context.CancelFunc
-	gone chan struct{} // closed when the goroutine that follows has ended
-
-	mu    sync.Mutex
-	wakes map[chan struct{}]bool // guarded by mu: of those who follow, as are the fields below
+	source
 	ring  []*piece
 	first int64 // number of ring[0]; pieces are counted from 0
 	bytes int
 	base  int64 // the ring has every event after this seq, and before its end
 	lives int64 // live frames that there were, those that were dropped included
-	ended bool
 	err   error // why it ended
 }
 
@@ -101,64 +89,23 @@ type taken struct {
 	dropped int64
 }
 
-// join follows a session whose last seq is known, and tells wake of news, which has a capacity of 1. The place that is returned
-// is after the seq that is asked for. Who joins leaves.
-func (fs *feeds) join(ctx context.Context, id perdure.SessionID, last, after int64, wake chan struct{}) (*feed, place) {
-	fs.mu.Lock()
-	defer fs.mu.Unlock()
-	f := fs.open[id]
-	if f == nil || f.over() {
-		following, stop := context.WithCancel(context.WithoutCancel(ctx)) // it stays when who came first leaves
-		f = &feed{stop: stop, gone: make(chan struct{}), wakes: map[chan struct{}]bool{}, base: last}
-		fs.open[id] = f
-		go f.run(following, fs.engine, id, last)
-	}
+// follow joins the feed of a session whose last seq is known. The place that is returned is after the seq that is asked for.
+func (a *API) follow(ctx context.Context, id perdure.SessionID, last, after int64, wake chan struct{}) (*feed, place) {
+	f := a.feeds.join(ctx, id, wake, func() (*feed, func(context.Context)) {
+		f := &feed{base: last}
+		return f, func(ctx context.Context) { f.run(ctx, a.cfg.Engine, id, last) }
+	})
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.wakes[wake] = true
 	return f, place{after: after, next: -1, shown: f.first + int64(len(f.ring)), lives: f.lives}
 }
 
-// leave ends what join began. The last one who leaves waits until nothing follows any more.
-func (fs *feeds) leave(id perdure.SessionID, f *feed, wake chan struct{}) {
-	fs.mu.Lock()
-	f.mu.Lock()
-	delete(f.wakes, wake)
-	last := len(f.wakes) == 0
-	f.mu.Unlock()
-	if last && fs.open[id] == f {
-		delete(fs.open, id)
-	}
-	fs.mu.Unlock()
-	if last {
-		f.stop()
-		<-f.gone
-	}
-}
-
 func (f *feed) run(ctx context.Context, journals engine.Journals, id perdure.SessionID, after int64) {
-	defer close(f.gone)
 	err := journals.Follow(ctx, id, after, f.add)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.ended, f.err = true, err
 	f.tell()
-}
-
-func (f *feed) over() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.ended
-}
-
-// tell wakes all who follow. The lock is held.
-func (f *feed) tell() {
-	for wake := range f.wakes {
-		select {
-		case wake <- struct{}{}:
-		default: // it will look anyway
-		}
-	}
 }
 
 // add puts a frame into the ring, and the oldest ones out of it.

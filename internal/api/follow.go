@@ -160,7 +160,7 @@ func (t *sessionTopic) begin(ctx context.Context, f *follower) error {
 			return err
 		}
 	}
-	t.feed, t.in = f.a.feeds.join(ctx, t.session.ID, t.session.LastSeq, t.at, f.wake)
+	t.feed, t.in = f.a.follow(ctx, t.session.ID, t.session.LastSeq, t.at, f.wake)
 	return nil
 }
 

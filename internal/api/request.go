@@ -29,6 +29,7 @@ type request struct {
 	body       []byte // whole; nil: none came
 	held       int64  // bytes of room that the body takes
 	refused    bool   // there was no place for it
+	rest       func() // writes the rest of an answer that goes on; nil: there is none
 
 	// Of a request with an idempotency key; else seed is random.
 	seed  [32]byte
@@ -94,6 +95,9 @@ func (a *API) answer(out *answer, r *http.Request, req *request) error {
 			a.showTagged(out, r)
 		} else {
 			a.mux.ServeHTTP(out, r)
+		}
+		if req.rest != nil {
+			req.rest()
 		}
 		return nil
 	}

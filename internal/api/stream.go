@@ -111,16 +111,27 @@ func (a *API) eventStream(ctx context.Context, in *eventQuery, filter typeFilter
 	if after > session.LastSeq {
 		return nil, invalid(field, "the session has %d events; nothing comes after %d", session.LastSeq, after)
 	}
+	return a.goesOn(ctx, formEvents, func(s *stream) error {
+		f := a.follower(s, filter, requestOf(ctx).disclosure)
+		f.topics = []topic{&sessionTopic{session: session, at: after, given: given}}
+		return f.follow(ctx)
+	}), nil
+}
+
+// goesOn is an answer that is written for as long as its client stays. It is written when the operation has returned: what
+// that needed, and how deep it was called, would else be held for each client all the while (R20).
+func (a *API) goesOn(ctx context.Context, form string, write func(*stream) error) *streamed {
 	return &streamed{Body: func(c huma.Context) {
 		if c.Method() == http.MethodHead {
-			c.SetHeader("Content-Type", formEvents)
+			c.SetHeader("Content-Type", form)
 			return
 		}
-		defer a.cfg.Telemetry.Stream()()
-		f := a.follower(openStream(c, formEvents), filter, requestOf(ctx).disclosure)
-		f.topics = []topic{&sessionTopic{session: session, at: after, given: given}}
-		a.streamEnded(ctx, f.follow(ctx))
-	}}, nil
+		s := openStream(c, form)
+		requestOf(ctx).rest = func() {
+			defer a.cfg.Telemetry.Stream()()
+			a.streamEnded(ctx, write(s))
+		}
+	}}
 }
 
 // streamEnded notes why a stream ended, when a person may want to know. A client that was cut has ended ctx too.

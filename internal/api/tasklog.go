@@ -78,6 +78,7 @@ func (a *API) taskLog(ctx context.Context, in *logQuery) (*streamed, error) {
 	if err != nil {
 		return nil, err
 	}
+	place := logPlace{in: in, task: task, offset: log.Offset}
 	switch {
 	case form == formJSON:
 		return &streamed{Body: func(c huma.Context) {
@@ -86,9 +87,13 @@ func (a *API) taskLog(ctx context.Context, in *logQuery) (*streamed, error) {
 			_ = writeJSON(c.BodyWriter(), in.only(log)) // a client that is gone needs no answer
 		}}, nil
 	case form == formEvents:
-		return &streamed{Body: func(c huma.Context) { a.logEvents(ctx, c, logPlace{in: in, task: task, offset: log.Offset}) }}, nil
+		return a.goesOn(ctx, formEvents, func(s *stream) error { return a.logEvents(ctx, s, place) }), nil
 	case in.Follow:
-		return &streamed{Body: func(c huma.Context) { a.logBytes(ctx, c, logPlace{in: in, task: task, offset: log.Offset}) }}, nil
+		bytes := a.goesOn(ctx, formBytes, func(s *stream) error { return a.logBytes(ctx, s, place) })
+		return &streamed{Body: func(c huma.Context) {
+			c.SetHeader("Perdure-Log-Offset", strconv.FormatInt(place.offset, 10))
+			bytes.Body(c)
+		}}, nil
 	}
 	return &streamed{Body: func(c huma.Context) {
 		c.SetHeader("Perdure-Log-Offset", strconv.FormatInt(log.Offset, 10))
@@ -111,13 +116,7 @@ type logPlace struct {
 
 // logEvents follows a log as events. The place after a chunk is its id, so a cut stream goes on with no byte lost
 // and none twice.
-func (a *API) logEvents(ctx context.Context, c huma.Context, at logPlace) {
-	if c.Method() == http.MethodHead {
-		c.SetHeader("Content-Type", formEvents)
-		return
-	}
-	defer a.cfg.Telemetry.Stream()()
-	s := openStream(c, formEvents)
+func (a *API) logEvents(ctx context.Context, s *stream, at logPlace) error {
 	err := s.say("retry: 1000")
 	if err == nil {
 		err = a.followLog(ctx, at, s, func(chunk engine.Chunk) error {
@@ -131,18 +130,11 @@ func (a *API) logEvents(ctx context.Context, c huma.Context, at logPlace) {
 	if err == nil {
 		err = s.send("", "end", []byte("{}"))
 	}
-	a.streamEnded(ctx, err)
+	return err
 }
 
 // logBytes follows a log as it is.
-func (a *API) logBytes(ctx context.Context, c huma.Context, at logPlace) {
-	c.SetHeader("Perdure-Log-Offset", strconv.FormatInt(at.offset, 10))
-	if c.Method() == http.MethodHead {
-		c.SetHeader("Content-Type", formBytes)
-		return
-	}
-	defer a.cfg.Telemetry.Stream()()
-	s := openStream(c, formBytes)
+func (a *API) logBytes(ctx context.Context, s *stream, at logPlace) error {
 	err := s.out.Flush()
 	if err == nil {
 		err = a.followLog(ctx, at, nil, func(chunk engine.Chunk) error {
@@ -152,10 +144,11 @@ func (a *API) logBytes(ctx context.Context, c huma.Context, at logPlace) {
 			return s.out.Flush()
 		})
 	}
-	a.streamEnded(ctx, err)
 	if err != nil {
+		a.streamEnded(ctx, err)
 		panic(http.ErrAbortHandler) // the answer is cut, so that nobody takes it for whole
 	}
+	return nil
 }
 
 // followLog shows a log from a place on, until the task has ended and all of it was shown, or the server drains.

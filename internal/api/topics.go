@@ -68,16 +68,11 @@ func (a *API) topicStream(ctx context.Context, in *topicQuery) (*streamed, error
 			return nil, err
 		}
 	}
-	return &streamed{Body: func(c huma.Context) {
-		if c.Method() == http.MethodHead {
-			c.SetHeader("Content-Type", formEvents)
-			return
-		}
-		defer a.cfg.Telemetry.Stream()()
-		f := a.follower(openStream(c, formEvents), filter, requestOf(ctx).disclosure)
+	return a.goesOn(ctx, formEvents, func(s *stream) error {
+		f := a.follower(s, filter, requestOf(ctx).disclosure)
 		f.topics, f.which = topics, which
-		a.streamEnded(ctx, f.follow(ctx))
-	}}, nil
+		return f.follow(ctx)
+	}), nil
 }
 
 // topicNames reads ?topics=. One that is named twice is followed once.

@@ -1,0 +1,32 @@
+package main
+
+import (
+	"runtime"
+	"testing"
+)
+
+// TestHalves: each core is of one half, and one alone of both.
+func TestHalves(t *testing.T) {
+	t.Parallel()
+	all := cores{0: 1<<1 | 1<<63, 1: 1<<3 | 1<<4 | 1<<5}
+	first, second := all.halves()
+	if first != (cores{0: 1<<1 | 1<<63}) || second != (cores{1: 1<<3 | 1<<4 | 1<<5}) || all.count() != 5 {
+		t.Errorf("got %b and %b", first, second)
+	}
+	alone := cores{0: 4}
+	if first, second := alone.halves(); first != alone || second != alone {
+		t.Errorf("got %b and %b", first, second)
+	}
+}
+
+// TestApart: this process has its cores again when it is over.
+func TestApart(t *testing.T) { // not parallel: it is about the whole process
+	procs, started := runtime.GOMAXPROCS(0), false
+	release, err := apart(func() error { started = true; return nil })
+	if err != nil || !started {
+		t.Fatalf("started %v, %v", started, err)
+	}
+	if err := release(); err != nil || runtime.GOMAXPROCS(0) != procs {
+		t.Errorf("%d processors of %d, %v", runtime.GOMAXPROCS(0), procs, err)
+	}
+}
