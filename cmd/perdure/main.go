@@ -58,7 +58,7 @@ func run() int {
 			return serve(ctx, s)
 		},
 		Diagnose: diagnose, Processes: processes,
-		Admin:     admin.Hands{Garbage: garbage, RotateKey: rotateKey},
+		Admin:     admin.Hands{Garbage: garbage, RotateKey: rotateKey, Schema: schemaOf, Migrate: migrate},
 		WayOut:    cli.WayOut{Rules: readRules, SetRules: writeRules, Try: tryWayOut},
 		Demo:      demo.Crash{Program: self(), Open: openDemo},
 		DemoChild: runDemoChild,

@@ -78,7 +78,7 @@ func scriptCommands() map[string]func(*testscript.TestScript, bool, []string) {
 	maps.Copy(commands, map[string]func(*testscript.TestScript, bool, []string){
 		"exits": exits, "advised": advised, "isjson": isJSON, "isevents": isEvents, "untilheld": untilHeld, "untilstate": untilState,
 		"untilalive": untilAlive, "sql": runSQL, "getid": getID, "killsupervisor": killSupervisor, "watch": watch,
-		"untillist": untilList,
+		"untillist": untilList, "oldstore": oldStore,
 	})
 	return commands
 }

@@ -108,7 +108,7 @@ type commandLine struct {
 	Tool    toolCommand    `cmd:"" help:"The tools: list, show, call, init."`
 	Token   tokenCommand   `cmd:"" help:"Who may ask a server: create, list, revoke."`
 	Egress  egressCommand  `cmd:"" help:"Which hosts tools may reach: list, allow, deny, test."`
-	Admin   admin.Commands `cmd:"" help:"Look after a data directory: backup, restore, verify, gc, rotate-key."`
+	Admin   admin.Commands `cmd:"" help:"Look after a data directory: backup, restore, verify, migrate, gc, rotate-key."`
 	MCP     mcp.Commands   `cmd:"" name:"mcp" help:"Tools for MCP clients, and durable calls for MCP servers: serve, proxy, config."`
 	API     apiCommand     `cmd:"" name:"api" help:"Send one request to the HTTP API, and print the answer."`
 	Config  configCommand  `cmd:"" help:"What is set, and where: list, check, schema."`

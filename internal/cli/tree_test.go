@@ -39,7 +39,7 @@ func TestC02EveryListAndShow(t *testing.T) {
 		"task watch": "likewise", "log": "the bytes of a log", "task log": "likewise", "attach": "likewise", "task attach": "likewise", "session export": "its own lines",
 		"tool call": "the JSON of the tool", "serve": "a URL, until it ends", "demo crash": "text, or json", "chaos": "a table, or json", "help": "text", "completion": "a script",
 		"mcp serve": "stdout belongs to the protocol", "mcp proxy": "likewise", "mcp config": "a block to paste", "mcp test": "words only", "file cat": "the bytes of a file", "file get": "likewise", "api": "what the server answers, with --jq and --template",
-		"admin backup": "text, or json", "admin restore": "likewise", "admin verify": "likewise", "admin gc": "likewise", "admin rotate-key": "words only",
+		"admin backup": "text, or json", "admin restore": "likewise", "admin verify": "likewise", "admin gc": "likewise", "admin migrate": "likewise", "admin rotate-key": "words only",
 	}
 	for path, node := range leaves(t) {
 		verb := path[strings.LastIndex(path, " ")+1:]

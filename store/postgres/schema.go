@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/store/sqlstore"
 )
@@ -17,6 +19,7 @@ const oldestServer = 140000
 const (
 	lookInside = `SELECT CAST(current_setting('server_version_num') AS BIGINT), current_setting('server_encoding'),
 		current_setting('synchronous_commit'), to_regclass('goose_db_version') IS NOT NULL, to_regclass('server_life') IS NOT NULL`
+	isMigrated   = `SELECT to_regclass('goose_db_version') IS NOT NULL`
 	takeTurns    = `SELECT pg_advisory_xact_lock($1)`
 	makeSequence = `CREATE SEQUENCE IF NOT EXISTS row_position`
 	makeLife     = `CREATE UNLOGGED TABLE IF NOT EXISTS server_life (one BOOLEAN PRIMARY KEY CHECK (one), word TEXT NOT NULL)`
@@ -58,6 +61,26 @@ func prepare(ctx context.Context, db *sql.DB, readOnly bool) error {
 		return fmt.Errorf("make what stands beside the schema: %w", err)
 	}
 	return sqlstore.Migrate(ctx, db, reading())
+}
+
+// Versions returns the number of the schema of a database and the newest that this program knows. It only looks. NotFound: nobody
+// has used the database yet. The other errors are those of [Open].
+func Versions(ctx context.Context, cfg Config) (stored, known int64, err error) {
+	cfg = cfg.filled()
+	parsed, err := pgx.ParseConfig(cfg.URL)
+	if err != nil {
+		return 0, 0, fmt.Errorf("%w database URL: %w", perdure.Invalid, err)
+	}
+	db := openPool(cfg.named(parsed), 1)
+	defer func() { err = errors.Join(err, db.Close()) }()
+	var migrated bool
+	if err := db.QueryRowContext(ctx, isMigrated).Scan(&migrated); err != nil {
+		return 0, 0, fmt.Errorf("look at the database: %w", explain(err))
+	}
+	if !migrated {
+		return 0, 0, fmt.Errorf("%w: nothing is in this database yet: check its name in the URL", perdure.NotFound)
+	}
+	return sqlstore.Versions(ctx, db, reading())
 }
 
 // isBehind reports whether the schema is older than the one that this program knows. A newer one is refused.

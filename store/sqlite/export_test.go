@@ -12,7 +12,7 @@ import (
 
 // PrepareWith does what Open does to a database before anything is written to it, over a connection of the test's own.
 func PrepareWith(ctx context.Context, db *sql.DB, dir string) error {
-	return prepare(ctx, db, newDialect(Config{Dir: dir, Now: time.Now}), dir)
+	return prepare(ctx, db, newDialect(Config{Dir: dir, Now: time.Now}), Config{Dir: dir})
 }
 
 // MigrateTo brings a database to the schema of one step.

@@ -253,3 +253,39 @@ func unpack(t *testing.T, from, to string) {
 	}
 	writeFile(t, to, content)
 }
+
+// TestBeforeMigration wants whoever opens an old database to be asked before anything of it changes, while nobody else can write,
+// and only then.
+func TestBeforeMigration(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	unpack(t, "testdata/schema-13.db.gz", filepath.Join(dir, "perdure.db"))
+	before := readFile(t, filepath.Join(dir, "perdure.db"))
+	refused, asked := errors.New("not today"), 0
+	ask := func(ctx context.Context, stored, known int64) error {
+		asked++
+		if stored != 13 || known != newestSchema(t) {
+			t.Errorf("asked about schema %d and %d", stored, known)
+		}
+		if !bytes.Equal(readFile(t, filepath.Join(dir, "perdure.db")), before) {
+			t.Error("it was changed before")
+		}
+		if _, err := sqlite.Open(ctx, sqlite.Config{Dir: dir}); !errors.Is(err, perdure.Conflict) {
+			t.Errorf("somebody else opened it: %v", err)
+		}
+		return refused
+	}
+
+	_, err := sqlite.Open(t.Context(), sqlite.Config{Dir: dir, BeforeMigration: ask})
+
+	if !errors.Is(err, refused) || asked != 1 || !bytes.Equal(readFile(t, filepath.Join(dir, "perdure.db")), before) {
+		t.Errorf("got %v, asked %d times, or it was changed", err, asked)
+	}
+	refused = nil
+	closed(t, open(t, sqlite.Config{Dir: dir, BeforeMigration: ask}))
+	closed(t, open(t, sqlite.Config{Dir: dir, BeforeMigration: ask}))
+	closed(t, open(t, sqlite.Config{Dir: t.TempDir(), BeforeMigration: ask}))
+	if asked != 2 {
+		t.Errorf("asked %d times, want once more", asked)
+	}
+}

@@ -32,6 +32,9 @@ type Config struct {
 	Readers  int              // connections for View; 0: 4
 	Reserve  int64            // bytes kept aside, as a file, for urgent transactions on a full disk; 0: none, and none on a disk of less than three times that
 	MaxPages int              // pages of 4 KiB that the database may have before the disk counts as full; 0: no limit
+	// BeforeMigration is called, with the lock held, before an older schema is brought up to date; for a new database it is not.
+	// Its error ends the opening, and nothing was changed. nil: nothing is done before.
+	BeforeMigration func(ctx context.Context, stored, known int64) error
 }
 
 // Open opens a data directory.
@@ -95,7 +98,7 @@ func openForWriting(ctx context.Context, cfg Config) (_ *Store, err error) {
 	}
 	undo = append(undo, db.Close)
 	db.SetMaxOpenConns(1)
-	if err := prepare(ctx, db, dialect, cfg.Dir); err != nil {
+	if err := prepare(ctx, db, dialect, cfg); err != nil {
 		return nil, err
 	}
 	conn, err := connect(ctx, db)

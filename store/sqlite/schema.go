@@ -22,8 +22,8 @@ const (
 
 // prepare makes the database ready for the writer: marked, in WAL mode, with the newest schema, and with every
 // pragma that durability rests on read back.
-func prepare(ctx context.Context, db *sql.DB, dialect sqlstore.Dialect, dir string) error {
-	empty, err := inspect(ctx, db, dialect, dir)
+func prepare(ctx context.Context, db *sql.DB, dialect sqlstore.Dialect, cfg Config) error {
+	empty, err := inspect(ctx, db, dialect, cfg.Dir)
 	if err != nil {
 		return err
 	}
@@ -32,8 +32,16 @@ func prepare(ctx context.Context, db *sql.DB, dialect sqlstore.Dialect, dir stri
 		if _, err := db.ExecContext(ctx, markAsOurs); err != nil {
 			return fmt.Errorf("mark database: %w", dialect.Explain(err))
 		}
-	} else if behind, err = isBehind(ctx, db, dialect, dir); err != nil {
+	} else if behind, err = isBehind(ctx, db, dialect, cfg.Dir); err != nil {
 		return err
+	} else if behind && cfg.BeforeMigration != nil {
+		stored, known, err := sqlstore.Versions(ctx, db, dialect)
+		if err == nil {
+			err = cfg.BeforeMigration(ctx, stored, known)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	if _, err := db.ExecContext(ctx, useLog); err != nil {
 		return fmt.Errorf("set journal mode: %w", dialect.Explain(err))

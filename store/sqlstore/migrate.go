@@ -6,6 +6,8 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
+	"path"
+	"strings"
 
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
@@ -26,6 +28,25 @@ func Versions(ctx context.Context, db *sql.DB, dialect Dialect) (stored, known i
 		return 0, 0, fmt.Errorf("read schema version: %w", dialect.Explain(err))
 	}
 	return stored, known, nil
+}
+
+// Steps names the steps from a schema to the newest, in their order.
+func Steps(stored int64) ([]string, error) {
+	files, err := fs.Glob(migrations, "migrations/*.sql") // sorted
+	if err != nil {
+		return nil, fmt.Errorf("read migrations: %w", err)
+	}
+	var steps []string
+	for _, file := range files {
+		number, err := goose.NumericComponent(file)
+		if err != nil {
+			return nil, fmt.Errorf("read migrations: %w", err)
+		}
+		if number > stored {
+			steps = append(steps, strings.TrimSuffix(path.Base(file), ".sql"))
+		}
+	}
+	return steps, nil
 }
 
 // Migrate brings the schema to the newest version. Running it again does nothing; one that was

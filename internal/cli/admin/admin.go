@@ -1,4 +1,4 @@
-// Package admin is the room of the command line for who looks after a data directory: backup, restore, verify, gc, rotate-key.
+// Package admin is the room of the command line for who looks after a data directory: backup, restore, verify, migrate, gc, rotate-key.
 //
 // It may import the root and internal/backup. The one thing to know: these commands ask no server. They work on the files,
 // beside whoever holds them, and say what would keep them from it.
@@ -23,6 +23,11 @@ type Hands struct {
 	// RotateKey adds a key to the keyring of a data directory and seals every secret under it, as far as nobody holds the
 	// directory. NotFound: there is no keyring.
 	RotateKey func(ctx context.Context, dir string) (Rotated, error)
+	// Schema says which schema a store has. NotFound: there is nothing yet.
+	Schema func(context.Context, Place) (Schema, error)
+	// Migrate brings a store up to date. before is called while nobody else can write to a data directory, and before anything is
+	// changed; its error is the end. Conflict: somebody holds the directory.
+	Migrate func(ctx context.Context, p Place, before func(context.Context) error) error
 }
 
 // Rotated is what came of a new key.
@@ -33,12 +38,19 @@ type Rotated struct {
 
 // Desk is what the commands use of the command line.
 type Desk interface {
+	Talk
+	// Store is where sessions are kept; server asks somebody who has them. Empty: not given.
+	Store() (dir, database, server string)
 	// Dir is the data directory. Invalid: there is none.
 	Dir() (string, error)
 	// Program is the version, for people.
 	Program() string
 	// Hands is what main gave.
 	Hands() Hands
+}
+
+// Talk is where the commands say what there is.
+type Talk interface {
 	// Out is where data goes.
 	Out() io.Writer
 	// Say writes a line for people.
@@ -53,6 +65,8 @@ type Commands struct {
 	Restore Restore `cmd:"" help:"Put a backup into an empty data directory."`
 	Verify  Verify  `cmd:"" help:"Read the data directory, or a backup, whole, and say what is wrong with it."`
 	GC      GC      `cmd:"" name:"gc" help:"Remove what belongs to no session any more."`
+
+	Migrate Migrate `cmd:"" help:"Bring the store up to date: a newer schema than an older version wrote, with a backup before. Whatever opens it for writing does that, too, without one."`
 
 	RotateKey RotateKey `cmd:"" help:"Seal all secrets under a new key. Whoever holds the data directory works on, and seals them."`
 }
