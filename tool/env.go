@@ -18,6 +18,7 @@ type Env struct {
 	Tasks    Tasks
 	Mail     Mail
 	Dialog   Dialog
+	Remote   Remote
 	Agents   Agents
 	Plans    Schedules
 	Egress   Egress
@@ -106,6 +107,14 @@ type Dialog interface {
 	// Inbox returns up to limit messages to this work after one, oldest first; 0 means all. It waits until there is
 	// one, or until ctx ends: then there is none (TK13).
 	Inbox(ctx context.Context, after perdure.TaskMessageID, limit int) ([]perdure.TaskMessage, error)
+}
+
+// Remote is how work says that another runtime carries it out, so that people and those who come after find it there.
+type Remote interface {
+	// Link notes the id by which the other runtime knows the work. It is durable, and shown with the task, when Link returns; the
+	// same again does nothing. That of a call in the foreground is noted when the call leaves its turn. Lost: another attempt
+	// has the task, and this work is to end.
+	Link(ctx context.Context, id string) error
 }
 
 // Agents is the session's subagents, and the session whose subagent it is (the port "Subagent spawn store").

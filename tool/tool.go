@@ -77,6 +77,7 @@ type Spec struct {
 	Stall        time.Duration // 0: no stall timeout
 	NeedsEnv     bool          // cannot work without a session (TL6)
 	Inside       bool          // it reaches nothing but what the session itself keeps: its files, values, tasks
+	Agent        bool          // it asks another agent, elsewhere: its tasks are of kind external_agent, and none is begun a second time (SA13, RC17)
 	Trusted      bool          // nothing in its results was written by others: no page, no file, no output of a command (S3)
 	DryAware     bool          // says by itself what it would do in a dry run (AP13); else it is not entered then
 	Prompt       string        // what the system prompt says while the tool is there; empty: nothing

@@ -39,6 +39,7 @@ type mcpServer struct {
 	Headers map[string]string              `json:"headers"`
 	Classes map[string]perdure.EffectClass `json:"classes"` // by tool; without one: at_most_once
 	Tools   []string                       `json:"tools"`   // empty: all
+	Agents  []string                       `json:"agents"`  // the tools that ask another agent, with * for any letters
 	Shared  bool                           `json:"shared"`  // one server, or one connection, for all sessions
 }
 
@@ -79,9 +80,10 @@ func newMCPServers(ctx context.Context, home mcpHome, s *mcpServers, tools *tool
 			continue
 		}
 		server, err := mcptool.NewServer(mcptool.ServerConfig{
-			Name: name, Definitions: said.Tools, Shared: of.Shared, Classes: of.Classes, Only: of.Tools, Handles: handlesIn(s.st),
+			Name: name, Definitions: said.Tools, Shared: of.Shared, Classes: of.Classes, Only: of.Tools, Agents: of.Agents, Handles: handlesIn(s.st),
 			Open: func(ctx context.Context, session perdure.SessionID) (*mcptool.Client, error) {
-				return s.open(ctx, of, said.Era, name+"\x00"+string(session))
+				cfg := mcptool.Config{Era: said.Era, Changed: func() { s.stale(name) }}
+				return s.opening(ctx, of, cfg, name+"\x00"+string(session))
 			},
 		})
 		if err != nil {
@@ -151,11 +153,26 @@ func (s *mcpServers) probe(ctx context.Context, name string, of mcpServer, era s
 	return said, errors.Join(err, client.Close(true))
 }
 
-// open makes a connection for whom names it.
-func (s *mcpServers) open(ctx context.Context, of mcpServer, era, whose string) (*mcptool.Client, error) {
-	return s.opening(ctx, of, mcptool.Config{Era: era}, whose)
+// stale forgets when a server said what it has: the next start asks it anew.
+func (s *mcpServers) stale(name string) {
+	path := filepath.Join(s.dir, name+".json")
+	var said mcpSaid
+	text, err := os.ReadFile(path)
+	if err == nil {
+		err = perdure.DecodeKnownJSON(text, &said)
+	}
+	if err == nil && !said.At.IsZero() {
+		said.At = time.Time{}
+		if text, err = json.Marshal(said); err == nil {
+			err = os.WriteFile(path, text, 0o600)
+		}
+	}
+	if err != nil {
+		s.log.Warn("an MCP server has other tools, and the next start will not ask for them", "server", name, "error", err)
+	}
 }
 
+// opening makes a connection for whom names it.
 func (s *mcpServers) opening(ctx context.Context, of mcpServer, cfg mcptool.Config, whose string) (client *mcptool.Client, err error) {
 	cfg.Version, cfg.Log = version().Version, s.log
 	if s.st != nil {
@@ -270,7 +287,7 @@ func testMCP(ctx context.Context, t mcp.Testing) (said mcp.Tested, err error) {
 		return said, err
 	}
 	said = mcp.Tested{Server: found.Server, Era: found.Era, Tasks: found.Tasks}
-	server, err := mcptool.NewServer(mcptool.ServerConfig{Name: cmp.Or(t.Name, "server"), Definitions: found.Tools, Classes: of.Classes, Only: of.Tools})
+	server, err := mcptool.NewServer(mcptool.ServerConfig{Name: cmp.Or(t.Name, "server"), Definitions: found.Tools, Classes: of.Classes, Only: of.Tools, Agents: of.Agents})
 	if err != nil {
 		return said, err
 	}

@@ -78,7 +78,7 @@ func (e *Effects) execute(run CallRun, row perdure.Call, t tool.Tool, how func(c
 	c.call.Args, c.own = e.vault.Fill(row.Key, spec.Parameters, row.Args)
 	c.sink = callSink{e: e, work: row.Key.String(), call: c.call, keep: true}
 	env := e.env(run.Session, c.call, &c.sink)
-	env.Dialog = &dialog{e: e, call: c}
+	env.Dialog, env.Remote = &dialog{e: e, call: c}, remote{e: e, call: c}
 	work := dispatch.Work{
 		ID: row.Key.String(), Session: row.Key.Session, Turn: row.Turn, Lane: perdure.Foreground, Deadline: c.call.Deadline,
 		Soft: run.Command.Call.Soft, Stall: spec.Stall, Detach: c.detach,

@@ -31,6 +31,8 @@ type callRun struct {
 	task perdure.Task // guarded by mu; set once it is one
 	kept error        // guarded by mu; why it stayed when it was asked last
 	told bool         // guarded by mu; that it stays for want of a place was said
+
+	remote string // guarded by mu; the task of another runtime that carries it out; empty: none does
 }
 
 // end is told by the runner how the execution ended.
@@ -100,7 +102,13 @@ func (c *callRun) detach() bool {
 	}
 	c.mu.Lock()
 	c.task = task
+	remote := c.remote
 	c.mu.Unlock()
+	if remote != task.Links.RemoteTask { // it came while the commit was made
+		if err := c.e.linkRemote(ctx, task, remote); err != nil {
+			c.e.cfg.Log.Error("a task is not linked with its remote one", "task", task.ID, "error", err)
+		}
+	}
 	c.run.Session, c.run.Drive = nil, nil // a task that waits keeps no conversation in memory
 	sink := newTaskSink(c.e, task, 0)
 	c.sink.become(sink)
@@ -209,6 +217,9 @@ func (c *callRun) detachIn(tx store.Tx, why string, soft time.Duration) (perdure
 		}
 	}
 	task.Wake = perdure.Wake(orElse(string(c.run.Command.Call.Wake), string(task.Wake)))
+	c.mu.Lock()
+	task.Links.RemoteTask = c.remote
+	c.mu.Unlock()
 	now := tx.Now()
 	task.State, task.Worker, task.Executions, task.DeadlineAt = perdure.TaskRunning, c.e.cfg.Worker, c.row.Executions, c.call.Deadline
 	task.CreatedAt, task.UpdatedAt, task.StartedAt, task.HeartbeatAt, task.DetachedAt = now, now, c.row.ClaimedAt, now, now
@@ -290,8 +301,8 @@ func (e *Effects) taskOfCall(c callTask) perdure.Task {
 		Spec: perdure.TaskSpec{Tool: c.row.Tool, Arguments: c.row.Args, Reattachable: c.row.Class.Repeatable(), SignalOnCompletion: true},
 	}
 	task.StallMS = e.stallOf(c.row.Tool).Milliseconds()
-	if t, ok := e.cfg.Tools.Get(c.row.Tool); ok && t.Spec().Hints.CapabilityID == tool.AgentsCapability {
-		task.Kind = perdure.KindSubagent
+	if t, ok := e.cfg.Tools.Get(c.row.Tool); ok {
+		task.Kind = kindOf(t)
 	}
 	if c.origin == perdure.OriginRouted {
 		task.Wake = perdure.WakeNotify // DL6

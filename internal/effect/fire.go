@@ -124,6 +124,7 @@ func (e *Effects) judgeScheduled(ctx context.Context, run *Scheduled, task perdu
 		return task, err
 	}
 	spec := target.Spec()
+	task.Kind = kindOf(target)
 	task.Class, task.StallMS, task.Spec.Reattachable = spec.Class, max(spec.Stall, 0).Milliseconds(), spec.Class.Repeatable()
 	j := e.judge(ctx, run.owner.agent, target, tool.Call{
 		Session: task.Session, ID: perdure.CallID(task.Run), Tool: task.Tool, Args: task.Spec.Arguments, Class: spec.Class,

@@ -85,12 +85,14 @@ func (e *Effects) evict(ctx context.Context, session perdure.SessionID) {
 	for e.cfg.Overflow == OverflowEvict && e.cfg.EvictCap > 0 {
 		var live []perdure.Task
 		err := e.cfg.Store.View(ctx, func(r store.Reader) (err error) {
-			live, err = r.Tasks(store.TaskFilter{Session: session, Kind: perdure.KindBackgroundTool, States: []perdure.TaskState{
+			live, err = r.Tasks(store.TaskFilter{Session: session, States: []perdure.TaskState{
 				perdure.TaskQueued, perdure.TaskRunning, perdure.TaskAwaitingInput,
 			}})
 			return err
 		})
-		live = slices.DeleteFunc(live, perdure.Task.CancelRequested) // on their way out
+		live = slices.DeleteFunc(live, func(t perdure.Task) bool {
+			return t.CancelRequested() || t.Kind != perdure.KindBackgroundTool && t.Kind != perdure.KindExternalAgent // on its way out, or none of these
+		})
 		if err != nil || len(live) <= e.cfg.EvictCap {
 			return // what could not be read is counted at the next start
 		}

@@ -44,7 +44,7 @@ func (p *taskPort) Spawn(ctx context.Context, s tool.Spawn) (tool.Spawned, error
 		return tool.Spawned{}, &tool.Denied{Result: veil.Lost()}
 	}
 	task := perdure.Task{
-		Session: p.owner.session, RootSession: p.owner.root(), Kind: perdure.KindBackgroundTool, Turn: p.turn, Call: p.call,
+		Session: p.owner.session, RootSession: p.owner.root(), Kind: kindOf(target), Turn: p.turn, Call: p.call,
 		Origin: perdure.OriginSpawned, Tool: s.Tool, DisplayName: s.Title, Class: spec.Class, Lane: perdure.Background, StallMS: max(spec.Stall, 0).Milliseconds(),
 		Spec:     perdure.TaskSpec{Tool: s.Tool, Arguments: s.Args, Reattachable: spec.Class.Repeatable(), SignalOnCompletion: s.Signal},
 		Delivery: perdure.ToLoop, Wake: perdure.WakeContinue,

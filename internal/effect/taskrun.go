@@ -162,6 +162,9 @@ func (r *taskRun) resume(ctx context.Context, env tool.Env) (result tool.Result,
 		if gone && !r.row.Class.Repeatable() {
 			return unknownResult(), true
 		}
+		if gone && r.task.Kind == perdure.KindExternalAgent {
+			return refusedTakeOver(r.task, remoteUnknown), true
+		}
 		return result, !gone
 	case askedTask:
 		said, err := r.target.(tool.Reconciler).Reconcile(ctx, env.Call, env)
@@ -187,7 +190,7 @@ func (r *taskRun) env() (*tool.Env, *redact.Set) {
 	if r.start == adoptedTask && env.Known != nil && env.Known.Any() {
 		env.LogBytes = 0 // what is masked is not as long as what was said: it is said again, and no secret is cut in half
 	}
-	env.Dialog = &r.dialog
+	env.Dialog, env.Remote = &r.dialog, remote{e: r.e, run: r}
 	return &env, own
 }
 

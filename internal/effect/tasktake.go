@@ -106,6 +106,9 @@ func (e *Effects) resumeTask(ctx context.Context, c claimedTask, how perdure.Tak
 	if runs {
 		refused = e.cannotReattach(c)
 	}
+	if refused == "" && how == perdure.RunAgain && c.task.Kind == perdure.KindExternalAgent {
+		refused = remoteUnknown
+	}
 	if runs && refused == "" && how != perdure.Adopt && e.full(c.task) {
 		return e.queueTask(ctx, c, how)
 	}

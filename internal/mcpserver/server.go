@@ -136,6 +136,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 		caps.Logging = &mcp.LoggingCapabilities{} //nolint:staticcheck // of what is added by others
 	}
 	caps.AddExtension(extension, nil)
+	caps.AddExtension(metaKey, nil)
 	s.mcp = mcp.NewServer(&mcp.Implementation{Name: cfg.Name, Version: cfg.Version}, &mcp.ServerOptions{
 		Capabilities: caps, Logger: cfg.Log, CompletionHandler: cfg.Complete,
 		SubscribeHandler:   func(context.Context, *mcp.SubscribeRequest) error { return nil },

@@ -8,8 +8,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,7 +15,6 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -50,13 +47,17 @@ type Config struct {
 	Handles Handles                        // nil: a call that the server makes a task is lost with this process
 	Era     string                         // the version that the server is known to speak; empty: it is asked
 	Learned func(era string)               // is told the version when it is another one; nil: nobody is
-	Log     *slog.Logger                   // nil: discarded
+	Changed func()                         // is told that the server has other tools than it said; nil: nobody is
+	// Patience is how long the server may take to answer what is not a call, a poll for one; 0: 30 s.
+	Patience time.Duration
+	Log      *slog.Logger // nil: discarded
 }
 
 // Client is a connection to an MCP server that is made again when it is lost. It is safe for concurrent use.
 type Client struct {
-	cfg Config
-	mcp *mcp.Client
+	cfg    Config
+	mcp    *mcp.Client
+	making chan struct{} // capacity 1: who is in it makes the connection, and alone touches cfg.Era
 
 	mu      sync.Mutex
 	session *mcp.ClientSession  // guarded by mu; nil: there is none
@@ -64,6 +65,7 @@ type Client struct {
 	conn    io.Closer           // guarded by mu
 	calls   map[string]tool.Env // guarded by mu; that run, by their ids on the wire
 	mirrors bool                // guarded by mu; some argument goes into a header of HTTP, as the tool's definition says
+	changed bool                // guarded by mu; the server has other tools since they were listed
 	until   time.Time           // guarded by mu; the server wants to be left alone
 }
 
@@ -78,7 +80,10 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 	if cfg.Version == "" {
 		cfg.Version = "dev"
 	}
-	c := &Client{cfg: cfg, calls: map[string]tool.Env{}}
+	if cfg.Patience <= 0 {
+		cfg.Patience = 30 * time.Second
+	}
+	c := &Client{cfg: cfg, calls: map[string]tool.Env{}, making: make(chan struct{}, 1)}
 	if cfg.URL != "" {
 		way := *cfg.HTTP
 		way.Transport = &taskWay{next: cfg.HTTP.Transport, wait: c.leaveAlone}
@@ -93,7 +98,7 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 		},
 		ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) { c.progress(r.Params) },
 	})
-	c.mcp.AddReceivingMiddleware(notHandedOn)
+	c.mcp.AddReceivingMiddleware(notHandedOn, c.listChanged)
 	if err := knowTasks(c.mcp); err != nil {
 		return nil, err
 	}
@@ -103,36 +108,28 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 	return c, nil
 }
 
-// probeTime is how long a server may take to say which version it speaks.
-const probeTime = 30 * time.Second
-
 // connected returns the connection, made anew where it was lost, and since when its server lives.
 func (c *Client) connected(ctx context.Context) (*mcp.ClientSession, time.Time, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.session != nil {
-		return c.session, c.born, nil
+	if session, born := c.current(); session != nil {
+		return session, born, nil
+	}
+	select { // a server that says nothing keeps only those waiting who want something of it
+	case c.making <- struct{}{}:
+		defer func() { <-c.making }()
+	case <-ctx.Done():
+		return nil, time.Time{}, context.Cause(ctx)
+	}
+	if session, born := c.current(); session != nil {
+		return session, born, nil
 	}
 	var failed error
 	for _, version := range c.versions() {
-		probe, cancel := context.WithTimeout(ctx, probeTime)
-		session, err := c.connect(probe, version)
+		probe, cancel := context.WithTimeout(ctx, c.cfg.Patience)
+		made, err := c.connect(probe, version)
 		cancel()
 		if err == nil {
-			if c.mirrors {
-				_, _ = list(ctx, session) // what the server wants in a header it asks for itself
-			}
-			c.session = session
-			if spoken := session.InitializeResult(); spoken != nil && spoken.ProtocolVersion != c.cfg.Era {
-				if c.cfg.Era = spoken.ProtocolVersion; c.cfg.Learned != nil {
-					c.cfg.Learned(c.cfg.Era)
-				}
-			}
-			go func() { // until the connection ends
-				_ = session.Wait() // why does not matter: it is made anew
-				c.lost(session)
-			}()
-			return session, c.born, nil
+			c.use(ctx, made)
+			return made.session, made.born, nil
 		}
 		failed = errors.Join(failed, err)
 		if ctx.Err() != nil {
@@ -142,7 +139,43 @@ func (c *Client) connected(ctx context.Context) (*mcp.ClientSession, time.Time, 
 	return nil, time.Time{}, fmt.Errorf("connect to the MCP server: %w: %w", perdure.Unavailable, failed)
 }
 
-// versions is what is asked for, in turn; whoever calls holds mu. A server that is known to speak an older version is not asked for the
+// current is the connection that there is; nil: there is none.
+func (c *Client) current() (*mcp.ClientSession, time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.session, c.born
+}
+
+// connection is one that was made.
+type connection struct {
+	session *mcp.ClientSession
+	born    time.Time
+	conn    io.Closer
+}
+
+// use makes a connection the one that calls go over; whoever calls is in making.
+func (c *Client) use(ctx context.Context, made connection) {
+	c.mu.Lock()
+	mirrors := c.mirrors
+	c.mu.Unlock()
+	if mirrors {
+		_, _ = c.list(ctx, made.session) // what the server wants in a header it asks for itself
+	}
+	c.mu.Lock()
+	c.session, c.born, c.conn, c.changed = made.session, made.born, made.conn, false
+	c.mu.Unlock()
+	if spoken := made.session.InitializeResult(); spoken != nil && spoken.ProtocolVersion != c.cfg.Era {
+		if c.cfg.Era = spoken.ProtocolVersion; c.cfg.Learned != nil {
+			c.cfg.Learned(c.cfg.Era)
+		}
+	}
+	go func() { // until the connection ends
+		_ = made.session.Wait() // why does not matter: it is made anew
+		c.lost(made.session)
+	}()
+}
+
+// versions is what is asked for, in turn; whoever calls is in making. A server that is known to speak an older version is not asked for the
 // newest first.
 func (c *Client) versions() []string {
 	if c.cfg.Era != "" && c.cfg.Era < modernVersion {
@@ -151,32 +184,34 @@ func (c *Client) versions() []string {
 	return []string{"", legacyVersion}
 }
 
-// connect makes one connection; whoever calls holds mu.
-func (c *Client) connect(ctx context.Context, version string) (*mcp.ClientSession, error) {
+// connect makes one connection.
+func (c *Client) connect(ctx context.Context, version string) (made connection, err error) {
 	options := &mcp.ClientSessionOptions{ProtocolVersion: version}
 	if c.cfg.URL != "" {
-		c.born = time.Time{}
-		return c.mcp.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: c.cfg.URL, HTTPClient: c.cfg.HTTP}, options)
+		made.session, err = c.mcp.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: c.cfg.URL, HTTPClient: c.cfg.HTTP}, options)
+		return made, err
 	}
 	conn, err := c.cfg.Dial(ctx)
 	if err != nil {
-		return nil, err
+		return made, err
 	}
 	in := bufio.NewReaderSize(conn, 64<<10)
+	silent := context.AfterFunc(ctx, func() { _ = conn.Close() }) // a keeper that says nothing
 	first, err := in.ReadBytes('\n')
+	silent()
 	var said hello
 	if err == nil {
 		err = perdure.DecodeKnownJSON(first, &said)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("the keeper says nothing: %w", err), conn.Close())
+		return made, errors.Join(fmt.Errorf("the keeper says nothing: %w", err), ignoreClosed(conn.Close()))
 	}
-	session, err := c.mcp.Connect(ctx, &named{c: c, inner: &mcp.IOTransport{Reader: readCloser{in, conn}, Writer: conn}}, options)
+	made.session, err = c.mcp.Connect(ctx, &named{c: c, inner: &mcp.IOTransport{Reader: readCloser{in, conn}, Writer: conn}}, options)
 	if err != nil {
-		return nil, errors.Join(err, ignoreClosed(conn.Close()))
+		return made, errors.Join(err, ignoreClosed(conn.Close()))
 	}
-	c.born, c.conn = said.Keeper.At, conn
-	return session, nil
+	made.born, made.conn = said.Keeper.At, conn
+	return made, nil
 }
 
 type readCloser struct {
@@ -215,7 +250,7 @@ func (c *Client) Definitions(ctx context.Context) ([]*mcp.Tool, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := list(ctx, session)
+	all, err := c.list(ctx, session)
 	if err != nil {
 		return nil, fmt.Errorf("list the tools of the MCP server: %w", err)
 	}
@@ -229,13 +264,20 @@ func (c *Client) Definitions(ctx context.Context) ([]*mcp.Tool, error) {
 	return all, nil
 }
 
+// maxTools is the most tools of one server: who says more of them says so for ever.
+const maxTools = 2_000
+
 // list lists the tools of a connection, which knows from then on what of their arguments goes into headers.
-func list(ctx context.Context, session *mcp.ClientSession) (all []*mcp.Tool, err error) {
+func (c *Client) list(ctx context.Context, session *mcp.ClientSession) (all []*mcp.Tool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.Patience)
+	defer cancel()
 	for t, err := range session.Tools(ctx, nil) {
 		if err != nil {
 			return all, err
 		}
-		all = append(all, t)
+		if all = append(all, t); len(all) > maxTools {
+			return nil, fmt.Errorf("%w: it has more than %d", perdure.Limit, maxTools)
+		}
 	}
 	return all, nil
 }
@@ -256,7 +298,9 @@ func (c *Client) hears(id string, env tool.Env) (end func()) {
 func (c *Client) leaveAlone(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.until = time.Now().Add(d)
+	if until := time.Now().Add(d); until.After(c.until) {
+		c.until = until
+	}
 }
 
 // About says which server it is, and whether it makes tasks of calls; nothing while there is no connection.
@@ -313,6 +357,39 @@ func notHandedOn(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
+// listChanged notes that the server has other tools: the SDK forgets then which of their arguments go into headers.
+func (c *Client) listChanged(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		if method == "notifications/tools/list_changed" {
+			defer c.toolsChanged()
+		}
+		return next(ctx, method, req)
+	}
+}
+
+// toolsChanged notes that the tools are others than they were, and reports whether some of their arguments go into headers.
+func (c *Client) toolsChanged() bool {
+	c.mu.Lock()
+	c.changed = true
+	mirrors := c.mirrors
+	c.mu.Unlock()
+	if c.cfg.Changed != nil {
+		c.cfg.Changed()
+	}
+	return mirrors
+}
+
+// listed asks a server for its tools again where it said that they are others, and where some of their arguments go into headers.
+func (c *Client) listed(ctx context.Context, session *mcp.ClientSession) {
+	c.mu.Lock()
+	again := c.changed && c.mirrors
+	c.changed = false
+	c.mu.Unlock()
+	if again {
+		_, _ = c.list(ctx, session) // what the server wants in a header it asks for itself
+	}
+}
+
 // progress hands a server's word on a call to its sink.
 func (c *Client) progress(p *mcp.ProgressNotificationParams) {
 	token, _ := p.ProgressToken.(string)
@@ -328,109 +405,3 @@ func (c *Client) progress(p *mcp.ProgressNotificationParams) {
 		sink.Status(p.Message)
 	}
 }
-
-// named is a transport on which requests have ids of our own: a tool call that of the call, all others one that no earlier
-// connection had.
-type named struct {
-	c     *Client
-	inner mcp.Transport
-}
-
-// Connect implements mcp.Transport.
-func (n *named) Connect(ctx context.Context) (mcp.Connection, error) {
-	conn, err := n.inner.Connect(ctx)
-	return &namedConn{Connection: conn, prefix: rand.Text()[:12] + "-", ours: map[string]jsonrpc.ID{}, theirs: map[any]string{}}, err
-}
-
-type namedConn struct {
-	mcp.Connection
-	prefix string
-
-	mu     sync.Mutex
-	ours   map[string]jsonrpc.ID // guarded by mu; the SDK's id, by that on the wire
-	theirs map[any]string        // guarded by mu; the id on the wire, by the SDK's
-}
-
-// Write implements mcp.Connection.
-func (n *namedConn) Write(ctx context.Context, m jsonrpc.Message) error {
-	r, ok := m.(*jsonrpc.Request)
-	if !ok {
-		return n.Connection.Write(ctx, m)
-	}
-	sent := *r
-	if r.IsCall() {
-		name := callOf(r)
-		if name == "" {
-			name = n.prefix + fmt.Sprint(r.ID.Raw())
-		}
-		id, err := jsonrpc.MakeID(name)
-		if err != nil {
-			return err
-		}
-		n.mu.Lock()
-		n.ours[name], n.theirs[r.ID.Raw()] = r.ID, name
-		n.mu.Unlock()
-		sent.ID = id
-	} else if r.Method == "notifications/cancelled" {
-		sent.Params = n.canceled(r.Params)
-	}
-	return n.Connection.Write(ctx, &sent)
-}
-
-// canceled names the request that is cancelled as the wire does.
-func (n *namedConn) canceled(params json.RawMessage) json.RawMessage {
-	var fields map[string]any
-	if perdure.DecodeJSON(params, &fields) != nil {
-		return params
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for raw, name := range n.theirs {
-		if fmt.Sprint(raw) == strings.TrimSuffix(fmt.Sprint(fields["requestId"]), ".0") {
-			fields["requestId"] = name
-			return mustJSON(fields)
-		}
-	}
-	return params
-}
-
-// Read implements mcp.Connection. An answer to nobody is skipped.
-func (n *namedConn) Read(ctx context.Context) (jsonrpc.Message, error) {
-	for {
-		m, err := n.Connection.Read(ctx)
-		r, ok := m.(*jsonrpc.Response)
-		if err != nil || !ok {
-			return m, err
-		}
-		name, _ := r.ID.Raw().(string)
-		n.mu.Lock()
-		id, known := n.ours[name]
-		delete(n.ours, name)
-		delete(n.theirs, id.Raw())
-		n.mu.Unlock()
-		if known {
-			answered := *r
-			answered.ID = id
-			answered.Result, _ = plainResult(r.Result)
-			return &answered, nil
-		}
-	}
-}
-
-// callOf is the name of a tool call; empty: it is none of ours.
-func callOf(r *jsonrpc.Request) string {
-	if r.Method != "tools/call" {
-		return ""
-	}
-	var with struct {
-		Meta map[string]json.RawMessage `json:"_meta"`
-	}
-	var name string
-	if perdure.DecodeKnownJSON(r.Params, &with) != nil || perdure.DecodeJSON(with.Meta[metaCall], &name) != nil {
-		return ""
-	}
-	return name
-}
-
-// wireID is a call's id on the wire: the same for every sending of one execution.
-func wireID(call tool.Call) string { return call.Key + "/" + strconv.Itoa(max(call.Execution, 1)) }

@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -51,7 +53,13 @@ const (
 	pollLeast   = 100 * time.Millisecond
 	pollMost    = time.Minute
 	cancelTime  = 10 * time.Second
+	maxTaskID   = 512 // bytes
 )
+
+// usable reports whether a task's id can be kept and named in a header: printable, of a size.
+func usable(id string) bool {
+	return id != "" && len(id) <= maxTaskID && !strings.ContainsFunc(id, func(r rune) bool { return r < '!' || r > '~' })
+}
 
 // remoteTask is what a server says of its task.
 type remoteTask struct {
@@ -127,7 +135,12 @@ func (t *Remote) Stop(ctx context.Context, call tool.Call) error {
 		return err
 	}
 	f := &following{Remote: t, call: call, handle: h}
-	return errors.Join(f.cancel(ctx), t.handles.End(ctx, call))
+	stopping, end := context.WithTimeout(ctx, cancelTime)
+	defer end()
+	if err := f.cancel(stopping); err != nil {
+		return err
+	}
+	return t.handles.End(ctx, call)
 }
 
 // Clean implements tool.Cleaner.
@@ -153,6 +166,8 @@ type following struct {
 	sink   tool.Sink
 	handle Handle
 	put    int // questions of the handle that were put in this attempt
+	polls  int // how often it was asked after in this attempt
+	linked bool
 }
 
 // follow follows a call that has just become a task. Its handle is kept before anything is asked of it.
@@ -167,12 +182,29 @@ func (t *Remote) follow(ctx context.Context, call tool.Call, env tool.Env, sink 
 	return f.toTheEnd(ctx)
 }
 
+// link notes the remote task on ours, in an attempt before anything else of it is done (SA13).
+func (f *following) link(ctx context.Context) error {
+	if f.linked || f.env.Remote == nil {
+		return nil
+	}
+	err := f.env.Remote.Link(ctx, f.handle.TaskID)
+	f.linked = err == nil
+	return err
+}
+
 // toTheEnd polls until the task has ended, or ctx ends. A server that is away is asked again, as long as the call may take.
 func (f *following) toTheEnd(ctx context.Context) tool.Result {
 	failures := 0
+	if err := f.link(ctx); err != nil {
+		f.sink.Status("The remote task is not noted yet: " + err.Error())
+	}
 	for {
 		if err := f.pause(ctx, failures); err != nil {
 			return f.left(ctx)
+		}
+		if err := f.link(ctx); err != nil { // no poll before it; whose task is another's by now ends by its context
+			failures++
+			continue
 		}
 		now, err := f.get(ctx)
 		var refused *jsonrpc.Error
@@ -225,13 +257,16 @@ func (f *following) step(ctx context.Context, now *remoteTask) (result tool.Resu
 	return tool.Result{}, false
 }
 
-// pause waits until the task may be asked after again: as the server asked for, and longer while it does not answer.
+// pause waits until the task may be asked after again: as the server asked for, and longer while it does not answer. No two calls
+// that began together go on together.
 func (f *following) pause(ctx context.Context, failures int) error {
 	every := pollDefault
 	if f.handle.Every > 0 {
 		every = time.Duration(f.handle.Every) * time.Millisecond
 	}
 	wait := min(max(every, pollLeast), pollMost)
+	f.polls++
+	wait += wait * time.Duration(jitter(f.call.Key, f.polls)) / 1000
 	if failures > 0 {
 		wait = max(wait, perdure.RetryDelay(min(failures, 6), 0, f.call.Key))
 	}
@@ -248,21 +283,37 @@ func (f *following) pause(ctx context.Context, failures int) error {
 	}
 }
 
-func (f *following) session(ctx context.Context) (*mcp.ClientSession, error) {
+// maxJitter is the most that a pause is longer than it was asked for, in thousandths.
+const maxJitter = 200
+
+// jitter is how much longer one pause of a call is, in thousandths: the same for the same call.
+func jitter(key string, poll int) uint32 {
+	h := fnv.New32a()
+	fmt.Fprintf(h, "%s/%d", key, poll)
+	return h.Sum32() % maxJitter
+}
+
+// say asks the server something about the task. A server that does not answer is not waited for: it is asked again.
+func say[R mcp.Result](ctx context.Context, f *following, method string, p *taskParams) (said R, err error) {
 	client, err := f.connection(ctx, f.call)
 	if err != nil {
-		return nil, err
+		return said, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, client.cfg.Patience)
+	defer cancel()
 	session, _, err := client.connected(ctx)
-	return session, err
+	if err != nil {
+		return said, err
+	}
+	return mcp.CallCustomMethod[*taskParams, R](ctx, session, method, p)
 }
 
 func (f *following) get(ctx context.Context) (*remoteTask, error) {
-	session, err := f.session(ctx)
-	if err != nil {
-		return nil, err
+	now, err := say[*remoteTask](ctx, f, methodGet, &taskParams{TaskID: f.handle.TaskID})
+	if err == nil && now.TaskID != f.handle.TaskID { // what it says is of a task that is none of ours
+		return nil, fmt.Errorf("it was asked after the task %s, and speaks of %.80q", f.handle.TaskID, now.TaskID)
 	}
-	return mcp.CallCustomMethod[*taskParams, *remoteTask](ctx, session, methodGet, &taskParams{TaskID: f.handle.TaskID})
+	return now, err
 }
 
 // left is the end of the wait before the task's end: it is told when somebody wants the call to end, and goes on when only this
@@ -274,20 +325,32 @@ func (f *following) left(ctx context.Context) tool.Result {
 	return tool.FromError(context.Cause(ctx))
 }
 
-// letGo cancels the task.
+// letGo cancels the task. Who cannot be told within the grace hears nothing: the call has ended here, and its handle stays
+// among what is at work.
 func (f *following) letGo(ctx context.Context) {
 	stopping, end := context.WithTimeout(context.WithoutCancel(ctx), cancelTime)
 	defer end()
-	_ = f.cancel(stopping) // who cannot be told now hears nothing: the call has ended here
+	if err := f.cancel(stopping); err != nil {
+		f.sink.Status("The MCP server was not told that its task is canceled: " + err.Error())
+		return
+	}
 	f.ended(stopping, tool.Result{})
 }
 
+// cancel tells the server until it has heard it, or ctx ends. A task that it does not know any more needs no cancel.
 func (f *following) cancel(ctx context.Context) error {
-	session, err := f.session(ctx)
-	if err == nil {
-		_, err = mcp.CallCustomMethod[*taskParams, *empty](ctx, session, methodCancel, &taskParams{TaskID: f.handle.TaskID})
+	for failures := 1; ; failures++ {
+		_, err := say[*empty](ctx, f, methodCancel, &taskParams{TaskID: f.handle.TaskID})
+		var refused *jsonrpc.Error
+		if err == nil || errors.As(err, &refused) && refused.Code == jsonrpc.CodeInvalidParams {
+			return nil
+		}
+		select {
+		case <-time.After(perdure.RetryDelay(failures, 0, f.call.Key) / 2):
+		case <-ctx.Done():
+			return err
+		}
 	}
-	return err
 }
 
 // ended notes that the task is over.
@@ -346,11 +409,7 @@ func (f *following) input(ctx context.Context, now *remoteTask) (result tool.Res
 	if len(responses) == 0 {
 		return tool.Result{}, false
 	}
-	session, err := f.session(ctx)
-	if err == nil {
-		_, err = mcp.CallCustomMethod[*taskParams, *empty](ctx, session, methodUpdate, &taskParams{TaskID: f.handle.TaskID, Responses: responses})
-	}
-	if err != nil {
+	if _, err := say[*empty](ctx, f, methodUpdate, &taskParams{TaskID: f.handle.TaskID, Responses: responses}); err != nil {
 		f.put = 0 // what was answered is answered at once, and sent again
 	}
 	return tool.Result{}, false

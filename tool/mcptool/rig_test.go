@@ -37,15 +37,19 @@ type side struct {
 	t      *testing.T
 	store  *memory.Store
 	tools  func() *tool.Registry
+	script string // of its model
 	eng    *local.Engine
 	mortal *enginerig.Mortal
 	end    func()
 }
 
-func newSide(t *testing.T, tools func(*memory.Store) *tool.Registry) *side {
+// silent is the script of a model that nobody asks.
+const silent = "steps: [{text: none, repeat: true}]"
+
+func newSide(t *testing.T, script string, tools func(*memory.Store) *tool.Registry) *side {
 	t.Helper()
 	st := memory.New(memory.Config{})
-	s := &side{t: t, store: st, tools: func() *tool.Registry { return tools(st) }}
+	s := &side{t: t, store: st, script: script, tools: func() *tool.Registry { return tools(st) }}
 	s.start()
 	t.Cleanup(func() {
 		s.end()
@@ -56,7 +60,7 @@ func newSide(t *testing.T, tools func(*memory.Store) *tool.Registry) *side {
 
 func (s *side) start() {
 	s.t.Helper()
-	m, err := scripted.Parse("none", []byte("steps: [{text: none, repeat: true}]"))
+	m, err := scripted.Parse("side", []byte(s.script))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -74,9 +78,13 @@ func (s *side) start() {
 // restart kills the engine, as SIGKILL would, and starts another one over the same store.
 func (s *side) restart() {
 	s.t.Helper()
+	s.kill()
+	s.start()
+}
+
+func (s *side) kill() {
 	s.mortal.Die()
 	s.end()
-	s.start()
 }
 
 // far is an MCP server with Tasks, which is ours, and what was asked of it.
@@ -90,12 +98,15 @@ type far struct {
 	headers []http.Header // guarded by mu; with them
 	away    bool          // guarded by mu; it answers nothing
 	after   string        // guarded by mu; how long it wants to be left alone when it is away
+
+	// answers stands between what it answers and who asked; nil: nothing does. It is called for each request, answer writes what the server says.
+	answers func(w http.ResponseWriter, r *http.Request, method string, answer http.Handler)
 }
 
 func newFar(t *testing.T) *far {
 	t.Helper()
 	f := &far{Outside: enginerig.NewOutside()}
-	f.side = newSide(t, func(*memory.Store) *tool.Registry { return f.Tools() })
+	f.side = newSide(t, silent, func(*memory.Store) *tool.Registry { return f.Tools() })
 	var marked []mcpserver.Exposed
 	for _, name := range []string{"echo", "charge", "hold_note", "hold_charge", "ask", "ask_number", "fail"} {
 		marked = append(marked, mcpserver.Exposed{Name: name})
@@ -122,6 +133,10 @@ func newFar(t *testing.T) *far {
 			return
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
+		if f.answers != nil {
+			f.answers(w, r, m.Method, server)
+			return
+		}
 		server.ServeHTTP(w, r)
 	}))
 	t.Cleanup(func() {
@@ -176,7 +191,7 @@ func (w watching) Keep(ctx context.Context, call tool.Call, h mcptool.Handle) er
 func newNear(t *testing.T, f *far, classes map[string]perdure.EffectClass) *near {
 	t.Helper()
 	n := &near{far: f}
-	n.side = newSide(t, func(st *memory.Store) *tool.Registry {
+	n.side = newSide(t, silent, func(st *memory.Store) *tool.Registry {
 		ports := sessionport.New(sessionport.Config{Store: st})
 		handles := mcptool.InResources(func(call tool.Call) tool.Resources { return ports(call.Session, call).Resources })
 		if n.client != nil {

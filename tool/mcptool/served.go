@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -30,6 +31,7 @@ type ServerConfig struct {
 	Shared  bool
 	Classes map[string]perdure.EffectClass // as those of Config
 	Only    []string                       // the tools that agents get, by the server's names; empty: all
+	Agents  []string                       // the tools that ask another agent, by the server's names, with * for any letters: their tasks are of kind external_agent
 	Handles Handles                        // as those of Config
 }
 
@@ -52,6 +54,7 @@ type opened struct {
 	client *Client
 	err    error
 	used   time.Time
+	left   bool // who made it did not wait for it
 }
 
 // NewServer makes the tools of a server. Invalid: what is wrong with the configuration.
@@ -67,6 +70,11 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 			continue
 		}
 		s.tools = append(s.tools, s.remote(def))
+	}
+	for _, pattern := range cfg.Agents {
+		if _, err := path.Match(pattern, ""); err != nil || !slices.ContainsFunc(slices.Collect(maps.Keys(known)), func(name string) bool { return matches(pattern, name) }) {
+			return nil, fmt.Errorf("MCP server %s: %w: it has no tool %q that could be an agent", cfg.Name, perdure.Invalid, pattern)
+		}
 	}
 	for _, name := range slices.Concat(cfg.Only, slices.Sorted(maps.Keys(cfg.Classes))) {
 		if !known[name] {
@@ -87,11 +95,23 @@ func (s *Server) remote(def *mcp.Tool) *Remote {
 		Parameters:  schemaOf(def),
 		Hints:       tool.Hints{CapabilityID: "mcp_" + s.cfg.Name, CapabilityName: "MCP server " + s.cfg.Name},
 	}
+	if slices.ContainsFunc(s.cfg.Agents, func(pattern string) bool { return matches(pattern, def.Name) }) { // the operator's word, as for a class
+		long := true
+		spec.Agent, spec.SoftBudget, spec.Deadline, spec.Hints.LongRunning = true, tool.Never, agentDeadline, &long // SA8
+	}
 	r := &Remote{of: s.connection, handles: s.cfg.Handles, server: s.cfg.Name, def: def, spec: spec}
 	if tool.NewRegistry(r).Err() != nil { // a schema that we cannot check by: the server checks it
 		r.spec.Parameters = anyObject
 	}
 	return r
+}
+
+// agentDeadline is the longest that another agent may take.
+const agentDeadline = 24 * time.Hour
+
+func matches(pattern, name string) bool {
+	ok, err := path.Match(pattern, name)
+	return ok && err == nil
 }
 
 var anyObject = json.RawMessage(`{"type":"object"}`)
@@ -164,6 +184,7 @@ func (s *Server) connection(ctx context.Context, session perdure.SessionID) (*Cl
 	s.mu.Unlock()
 	if !ok {
 		c.client, c.err = s.cfg.Open(ctx, session)
+		c.left = c.err != nil && ctx.Err() != nil
 		close(c.made)
 	}
 	select {
@@ -177,6 +198,9 @@ func (s *Server) connection(ctx context.Context, session perdure.SessionID) (*Cl
 			delete(s.open, session)
 		}
 		s.mu.Unlock()
+		if ok && c.left { // it says nothing of the server
+			return s.connection(ctx, session)
+		}
 	}
 	return c.client, c.err
 }

@@ -111,21 +111,48 @@ func (t *Remote) RunBackground(ctx context.Context, call tool.Call, env tool.Env
 }
 
 // Reattach goes on with a call whose client died. As long as the same life of the server is kept, the same request is the
-// same call: its answer is there, or comes, or it is only now sent. Otherwise nobody knows what became of it.
+// same call: its answer is there, or comes, or it is only now sent. So it is for an agent that may be asked again, of a server that knows
+// calls by their keys. Otherwise nobody knows what became of it.
 func (t *Remote) Reattach(ctx context.Context, task perdure.Task, env tool.Env, sink tool.Sink) (tool.Result, bool) {
-	client, err := t.connection(ctx, env.Call)
+	reach := t.reached
+	if t.spec.Agent && t.spec.Class.Repeatable() {
+		reach = t.reachedAtLast
+	}
+	client, session, born, err := reach(ctx, env.Call, sink)
 	if err != nil {
 		return notSent(ctx, err), ctx.Err() == nil
 	}
-	session, born, err := client.connected(ctx)
-	if err != nil && ctx.Err() != nil {
-		return notSent(ctx, err), false
-	}
-	if err != nil || born.IsZero() || !born.Before(task.StartedAt) {
+	same := !born.IsZero() && born.Before(task.StartedAt)
+	if !same && !(t.spec.Agent && t.spec.Class.Repeatable() && knowsKeys(session)) {
 		return tool.Result{}, true
 	}
 	env.Sink = sink
 	return t.ask(ctx, asking{client, session, env.Call, env}), false
+}
+
+// reached is the connection that a call goes over.
+func (t *Remote) reached(ctx context.Context, call tool.Call, _ tool.Sink) (*Client, *mcp.ClientSession, time.Time, error) {
+	client, err := t.connection(ctx, call)
+	if err != nil {
+		return nil, nil, time.Time{}, err
+	}
+	session, born, err := client.connected(ctx)
+	return client, session, born, err
+}
+
+// reachedAtLast is reached for a server that may be away: it is tried as long as the call may take.
+func (t *Remote) reachedAtLast(ctx context.Context, call tool.Call, sink tool.Sink) (*Client, *mcp.ClientSession, time.Time, error) {
+	for failures := 1; ; failures++ {
+		client, session, born, err := t.reached(ctx, call, sink)
+		if err == nil || ctx.Err() != nil {
+			return client, session, born, err
+		}
+		sink.Status("The MCP server is away: " + err.Error())
+		select {
+		case <-time.After(perdure.RetryDelay(failures, 0, call.Key)):
+		case <-ctx.Done():
+		}
+	}
 }
 
 // notSent is the result of a call that the server never got.
@@ -148,14 +175,19 @@ type asking struct {
 func (t *Remote) ask(ctx context.Context, a asking) tool.Result {
 	id, call, session := wireID(a.call), a.call, a.session
 	defer a.client.hears(id, a.env)()
-	params := &mcp.CallToolParams{Meta: mcp.Meta{metaCall: id, "progressToken": id}, Name: t.def.Name, Arguments: call.Args}
+	params := &mcp.CallToolParams{Meta: mcp.Meta{metaCall: id, metaKey: call.Key, "progressToken": id}, Name: t.def.Name, Arguments: call.Args}
+	a.client.listed(ctx, session)
 	result, err := called(ctx, session, params)
 	var refused *jsonrpc.Error
+	if errors.As(err, &refused) && refused.Code == headerMismatch && a.client.toolsChanged() { // it was refused unseen
+		a.client.listed(ctx, session)
+		result, err = called(ctx, session, params)
+	}
 	switch {
 	case err == nil && result.Meta[metaCreated] != nil:
 		var created remoteTask
-		if err := perdure.DecodeKnownJSON(mustJSON(result.Meta[metaCreated]), &created); err != nil || created.TaskID == "" {
-			return lost(errors.New("it made a task without a handle"))
+		if err := perdure.DecodeKnownJSON(mustJSON(result.Meta[metaCreated]), &created); err != nil || !usable(created.TaskID) {
+			return lost(errors.New("it made a task without a handle that can be kept"))
 		}
 		return t.follow(ctx, call, a.env, a.env.Report(), created)
 	case err == nil:
@@ -219,6 +251,12 @@ func makesTasks(session *mcp.ClientSession) bool {
 	return init != nil && init.Capabilities != nil && init.Capabilities.Extensions[extension] != nil
 }
 
+// knowsKeys reports a server that says that a call with the same key is the same call.
+func knowsKeys(session *mcp.ClientSession) bool {
+	init := session.InitializeResult()
+	return init != nil && init.Capabilities != nil && init.Capabilities.Extensions[metaKey] != nil
+}
+
 // again sends a call that may run twice to the next life of its server.
 func (t *Remote) again(ctx context.Context, a asking, lost error) tool.Result {
 	select {
@@ -235,8 +273,12 @@ func (t *Remote) again(ctx context.Context, a asking, lost error) tool.Result {
 	return t.ask(ctx, a)
 }
 
-// result is what the server answered: as it came, and as a tool's error where it is one of text.
+// result is what the server answered: as it came, and as a tool's error where it is one of text. A model is told every error as one:
+// only the proxy's clients read it as it came.
 func (t *Remote) result(r *mcp.CallToolResult) tool.Result {
+	if r.IsError && t.server != "" && r.StructuredContent != nil {
+		return structuredError(r)
+	}
 	if r.IsError && r.StructuredContent == nil {
 		var texts []string
 		for _, c := range r.Content {
@@ -256,4 +298,27 @@ func (t *Remote) result(r *mcp.CallToolResult) tool.Result {
 		return tool.Internal(err)
 	}
 	return tool.Success(json.RawMessage(text))
+}
+
+// structuredError is an error with more than text. One that says of itself that nobody knows what happened is as unknown here, as the
+// call's own.
+func structuredError(r *mcp.CallToolResult) tool.Result {
+	var texts []string
+	for _, c := range r.Content {
+		if text, ok := c.(*mcp.TextContent); ok && strings.TrimSpace(text.Text) != "" {
+			texts = append(texts, text.Text)
+		}
+	}
+	structured := mustJSON(r.StructuredContent)
+	if len(texts) == 0 {
+		texts = append(texts, string(structured))
+	}
+	result := tool.Error(strings.Join(texts, "\n"))
+	var says struct {
+		Outcome string `json:"outcome"`
+	}
+	if perdure.DecodeKnownJSON(structured, &says) == nil && says.Outcome == "unknown" {
+		result.ErrorAs = perdure.ErrorUnknown
+	}
+	return result
 }

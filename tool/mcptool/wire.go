@@ -21,8 +21,12 @@ const (
 	methodGet    = "tasks/get"
 	methodUpdate = "tasks/update"
 	methodCancel = "tasks/cancel"
+	metaKey      = "io.github.perdure/key"     // a call's own key: the same key is the same call, to a server that says so by an extension of this name
 	metaCreated  = "io.github.perdure/created" // between what reads the wire and what follows: the task that a call became
 )
+
+// headerMismatch refuses a request whose headers do not say what its body says (M7).
+const headerMismatch = -32020
 
 var errTooLong = errors.New("the answer of the MCP server exceeds 16 MiB")
 
@@ -90,11 +94,8 @@ func (w *taskWay) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	if after, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && after > 0 && resp.StatusCode >= http.StatusTooManyRequests {
-		w.wait(time.Duration(min(after, 3600)) * time.Second)
-	}
-	if m.Method != "tools/call" {
-		return resp, nil
+	if resp.StatusCode >= http.StatusTooManyRequests {
+		w.wait(retryAfter(resp.Header.Get("Retry-After"), time.Now()))
 	}
 	kind, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
 	switch strings.TrimSpace(kind) {
@@ -104,13 +105,39 @@ func (w *taskWay) RoundTrip(r *http.Request) (*http.Response, error) {
 		if err != nil || len(text) > maxBody {
 			return nil, cmp.Or(err, errTooLong)
 		}
-		text = plainMessage(text)
+		if m.Method == "tools/call" {
+			text = plainMessage(text)
+		}
 		resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(text)), int64(len(text))
 		resp.Header.Set("Content-Length", strconv.Itoa(len(text)))
 	case "text/event-stream":
-		resp.Body = &plainStream{body: resp.Body, in: bufio.NewReaderSize(resp.Body, 64<<10)}
+		if m.Method == "tools/call" {
+			resp.Body = &plainStream{body: resp.Body, in: bufio.NewReaderSize(resp.Body, 64<<10)}
+		} // of other streams the SDK bounds the events
+	default:
+		resp.Body = bounded{io.LimitReader(resp.Body, maxBody), resp.Body}
 	}
 	return resp, nil
+}
+
+// bounded is a body of which no more is read than we want.
+type bounded struct {
+	io.Reader
+	io.Closer
+}
+
+// maxAlone is the longest that a server is left alone because it asks for it.
+const maxAlone = time.Hour
+
+// retryAfter is what a Retry-After asks for: seconds, or a moment. Zero: nothing.
+func retryAfter(text string, now time.Time) time.Duration {
+	if seconds, err := strconv.Atoi(text); err == nil {
+		return time.Duration(min(max(seconds, 0), int(maxAlone/time.Second))) * time.Second
+	}
+	if at, err := http.ParseTime(text); err == nil {
+		return min(max(at.Sub(now), 0), maxAlone)
+	}
+	return 0
 }
 
 // plainStream is a stream of events whose messages are as the SDK knows them.
@@ -120,7 +147,8 @@ type plainStream struct {
 	left []byte
 }
 
-var field = []byte("data: ")
+// field begins a line of a message. A space may follow, or not.
+var field = []byte("data:")
 
 // Read implements io.Reader.
 func (s *plainStream) Read(p []byte) (int, error) {
@@ -131,11 +159,14 @@ func (s *plainStream) Read(p []byte) (int, error) {
 			text, err = s.in.ReadSlice('\n')
 			whole = append(whole, text...)
 		}
-		if len(whole) == 0 {
+		switch {
+		case len(whole) == 0:
 			return 0, err
+		case len(whole) > maxBody:
+			return 0, errTooLong
 		}
-		if bytes.HasPrefix(whole, field) && err == nil {
-			whole = append(append(bytes.Clone(field), plainMessage(bytes.TrimRight(whole[len(field):], "\r\n"))...), '\n')
+		if data, ok := bytes.CutPrefix(whole, field); ok && err == nil {
+			whole = append(append(bytes.Clone(field), plainMessage(bytes.TrimSpace(data))...), '\n')
 		}
 		s.left = whole
 	}

@@ -1,0 +1,67 @@
+package effect
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/tool"
+)
+
+// remoteUnknown is why an external agent is not taken up again: nobody knows whether one works for the task, and where (RC17).
+const remoteUnknown = "remote task id not known; cannot re-attach external agent"
+
+// kindOf is the kind of a tool's tasks (7.1).
+func kindOf(t tool.Tool) perdure.TaskKind {
+	switch spec := t.Spec(); {
+	case spec.Hints.CapabilityID == tool.AgentsCapability:
+		return perdure.KindSubagent
+	case spec.Agent:
+		return perdure.KindExternalAgent
+	}
+	return perdure.KindBackgroundTool
+}
+
+// remote is how one execution says which task of another runtime carries it out. Either call or run is set.
+type remote struct {
+	e    *Effects
+	call *callRun // a call of the foreground: it is noted when it leaves its turn
+	run  *taskRun
+}
+
+var _ tool.Remote = remote{}
+
+// Link implements tool.Remote.
+func (r remote) Link(ctx context.Context, id string) error {
+	if r.run != nil {
+		return r.e.linkRemote(ctx, r.run.task, id)
+	}
+	r.call.mu.Lock()
+	r.call.remote = id
+	task := r.call.task
+	r.call.mu.Unlock()
+	if task.ID == "" {
+		return nil
+	}
+	return r.e.linkRemote(ctx, task, id)
+}
+
+// linkRemote notes a remote task's id on ours, under the fence. Lost: another attempt has the task.
+func (e *Effects) linkRemote(ctx context.Context, task perdure.Task, id string) error {
+	err := e.work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
+		now, err := owned(tx, task)
+		if err != nil || now.Links.RemoteTask == id {
+			return err
+		}
+		change, err := e.updateTask(tx, task, perdure.TaskUpdate{Attempt: task.Attempt, Links: perdure.Links{RemoteTask: id}})
+		if err == nil && change.Answer == perdure.UpdateLost {
+			err = perdure.Lost
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("link task %s with remote task %s: %w", task.ID, id, err)
+	}
+	return nil
+}

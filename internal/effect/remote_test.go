@@ -1,0 +1,58 @@
+package effect
+
+import (
+	"context"
+	"testing"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/tool"
+)
+
+// TestExternalAgentIsNotBegunAgain: whatever its class, an agent elsewhere of which nobody knows where it works is not begun a second
+// time when its worker has died (RC17).
+func TestExternalAgentIsNotBegunAgain(t *testing.T) {
+	t.Parallel()
+	for class, want := range map[perdure.EffectClass]struct {
+		state perdure.TaskState
+		kind  perdure.ErrorKind
+	}{
+		perdure.Pure:       {perdure.TaskFailed, perdure.ErrorOrphaned},
+		perdure.Idempotent: {perdure.TaskFailed, perdure.ErrorOrphaned},
+		perdure.AtMostOnce: {perdure.TaskUnknown, ""},
+	} {
+		t.Run(string(class), func(t *testing.T) {
+			t.Parallel()
+			runs := make(chan struct{}, 1)
+			spec := tool.Spec{Name: "elsewhere", Description: "A fixture.", Class: class, Agent: true}
+			e, id := bed(t, nil, tool.NewBackground(spec, func(context.Context, struct{}, tool.Env) (string, error) {
+				runs <- struct{}{}
+				return "ok", nil
+			}))
+			task := stored(t, e, id, "elsewhere")
+			err := e.cfg.Store.InTx(t.Context(), func(tx store.Tx) error {
+				left := perdure.Call{Key: task.LedgerKey(), Task: task.ID, Attempt: 1, Tool: task.Tool, Args: []byte("{}"), Class: class, Token: newToken(), Worker: "worker_dead"}
+				_, _, err := tx.Claim(left, nil)
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			task.Kind, task.Class = perdure.KindExternalAgent, class
+
+			if err := e.takeOverTask(t.Context(), task); err != nil {
+				t.Fatal(err)
+			}
+			e.group.Wait()
+
+			now, err := e.storedTask(t.Context(), task)
+			var kind perdure.ErrorKind
+			if now.Error != nil {
+				kind = now.Error.Kind
+			}
+			if err != nil || now.State != want.state || kind != want.kind || len(runs) != 0 {
+				t.Errorf("it is %s, %s after %d more runs, %v; want %s, %s", now.State, kind, len(runs), err, want.state, want.kind)
+			}
+		})
+	}
+}

@@ -1,0 +1,312 @@
+package mcptool_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine"
+	"github.com/perdure/perdure/internal/sessionport"
+	"github.com/perdure/perdure/store/memory"
+	"github.com/perdure/perdure/tool"
+	"github.com/perdure/perdure/tool/background"
+	"github.com/perdure/perdure/tool/mcptool"
+)
+
+// newAsker is an engine for which the tools of a far server are other agents.
+func newAsker(t *testing.T, f *far, class perdure.EffectClass, script string) *near {
+	t.Helper()
+	asked, err := mcptool.Open(t.Context(), mcptool.Config{URL: f.web.URL + "/mcp", HTTP: f.web.Client()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defs, err := asked.Definitions(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = asked.Close(false) // it has said what it has
+	classes := map[string]perdure.EffectClass{}
+	for _, def := range defs {
+		classes[def.Name] = class
+	}
+	n := &near{far: f}
+	var served *mcptool.Server
+	n.side = newSide(t, script, func(st *memory.Store) *tool.Registry {
+		ports := sessionport.New(sessionport.Config{Store: st})
+		handles := watching{mcptool.InResources(func(call tool.Call) tool.Resources { return ports(call.Session, call).Resources }), n}
+		if served != nil {
+			_ = served.Close() // it is lost with its process
+		}
+		var err error
+		served, err = mcptool.NewServer(mcptool.ServerConfig{
+			Name: "far", Definitions: defs, Agents: []string{"hold_*", "ask"}, Classes: classes, Handles: handles,
+			Open: func(ctx context.Context, _ perdure.SessionID) (*mcptool.Client, error) {
+				return mcptool.Open(ctx, mcptool.Config{URL: f.web.URL + "/mcp", HTTP: f.web.Client()})
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		set := tool.NewRegistry(background.Tools(background.Config{})...)
+		for _, r := range served.Tools() {
+			set.Register(r)
+		}
+		return set
+	})
+	t.Cleanup(func() { _ = served.Close() })
+	s, err := n.eng.NewSession(context.Background(), perdure.Agent{Name: "near"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.session = s.ID
+	return n
+}
+
+// remotes is the tasks of the far server.
+func (f *far) remotes() []perdure.Task {
+	f.t.Helper()
+	tasks, err := f.eng.Tasks(context.Background(), "")
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return tasks
+}
+
+// TestExternalAgent: a task of a tool that is another agent is of that kind, says which remote task carries it out before that is
+// asked after, and goes on with it over deaths in the middle of its polls (SA13).
+func TestExternalAgent(t *testing.T) {
+	t.Parallel()
+	f := newFar(t)
+	var n *near
+	var key perdure.CallKey
+	var unlinked atomic.Int64
+	f.answers = func(w http.ResponseWriter, r *http.Request, method string, answer http.Handler) {
+		if method == "tasks/get" {
+			now, err := n.eng.Tasks(context.Background(), n.session)
+			if err != nil || len(now) != 1 || now[0].Links.RemoteTask == "" {
+				unlinked.Add(1)
+			}
+		}
+		answer.ServeHTTP(w, r)
+	}
+	n = newAsker(t, f, perdure.AtMostOnce, silent)
+	key = n.begin("far__hold_charge", `{"text":"a"}`)
+	f.Entered(t, "hold_charge", 1)
+	for range 3 {
+		polls := f.asked("tasks/get")
+		n.until(key, func(engine.HostCall) bool { return f.asked("tasks/get") > polls })
+		n.restart()
+	}
+	f.Release("hold_charge")
+	done := n.until(key, over)
+	if task := done.Task; task.Kind != perdure.KindExternalAgent || task.State != perdure.TaskSucceeded || task.Attempt != 4 || task.Executions != 1 {
+		t.Errorf("got a task of kind %s that is %s, attempt %d, %d executions", task.Kind, task.State, task.Attempt, task.Executions)
+	}
+	if unlinked.Load() != 0 {
+		t.Errorf("%d polls were made before the remote id was committed", unlinked.Load())
+	}
+	remotes := f.remotes()
+	if len(remotes) != 1 || f.asked("tools/call") != 1 || len(f.Effects("hold_charge")) != 1 {
+		t.Fatalf("%d remote tasks, %d calls, %d effects, want one", len(remotes), f.asked("tools/call"), len(f.Effects("hold_charge")))
+	}
+	if _, err := perdure.ParseID[perdure.TaskID](done.Task.Links.RemoteTask); err != nil && !strings.Contains(done.Task.Links.RemoteTask, "task_") {
+		t.Errorf("it is linked with %q: %v", done.Task.Links.RemoteTask, err)
+	}
+}
+
+// TestExternalAgentMirrored: what came to its end while nobody asked after it is mirrored, for better or worse.
+func TestExternalAgentMirrored(t *testing.T) {
+	t.Parallel()
+	f := newFar(t)
+	n := newAsker(t, f, perdure.AtMostOnce, silent)
+	key := n.begin("far__hold_note", `{"text":"a"}`)
+	f.Entered(t, "hold_note", 1)
+	n.until(key, func(engine.HostCall) bool { return f.asked("tasks/get") > 0 })
+	n.kill()
+	f.Release("hold_note")
+	if err := f.eng.WaitIdle(t.Context(), f.remotes()[0].Session); err != nil {
+		t.Fatal(err)
+	}
+	if now := f.remotes()[0]; now.State != perdure.TaskSucceeded {
+		t.Fatalf("the remote task is %s", now.State)
+	}
+	n.start()
+	if done := n.until(key, over); done.Task.State != perdure.TaskSucceeded || f.asked("tools/call") != 1 {
+		t.Errorf("the task is %s after %d calls", done.Task.State, f.asked("tools/call"))
+	}
+}
+
+// TestExternalAgentUnnamed: a death between the remote task's creation and the commit of its id. At most once: nobody knows. What may be
+// asked twice is found by its key, by a server that says that it knows keys, and is never begun a second time (RC17).
+func TestExternalAgentUnnamed(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name  string
+		class perdure.EffectClass
+		keys  bool
+		state perdure.TaskState
+		kind  perdure.ErrorKind
+	}{
+		{"once", perdure.AtMostOnce, true, perdure.TaskUnknown, ""},
+		{"found", perdure.Idempotent, true, perdure.TaskSucceeded, ""},
+		{"orphaned", perdure.Idempotent, false, perdure.TaskFailed, perdure.ErrorOrphaned},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			f := newFar(t)
+			made, gone := make(chan struct{}), make(chan struct{})
+			var first sync.Once
+			f.answers = func(w http.ResponseWriter, r *http.Request, method string, answer http.Handler) {
+				said := httptest.NewRecorder()
+				answer.ServeHTTP(said, r)
+				if method == "tools/call" {
+					first.Do(func() { close(made); <-gone })
+				}
+				body := said.Body.Bytes()
+				if !c.keys {
+					body = bytes.ReplaceAll(body, []byte("io.github.perdure/key"), []byte("io.github.perdure/nix"))
+				}
+				for name, values := range said.Header() {
+					w.Header()[name] = values
+				}
+				w.WriteHeader(said.Code)
+				_, _ = w.Write(body) // who asked may be dead
+			}
+			n := newAsker(t, f, c.class, silent)
+			key := n.begin("far__hold_charge", `{"text":"a"}`)
+			<-made
+			n.kill()
+			close(gone)
+			n.start()
+			f.Entered(t, "hold_charge", 1)
+			f.Release("hold_charge")
+			done := n.until(key, func(now engine.HostCall) bool { return now.Task.State.Terminal() })
+			var kind perdure.ErrorKind
+			if done.Task.Error != nil {
+				kind = done.Task.Error.Kind
+			}
+			if done.Task.State != c.state || kind != c.kind {
+				t.Errorf("it is %s, %s; want %s, %s", done.Task.State, kind, c.state, c.kind)
+			}
+			if n := len(f.remotes()); n != 1 {
+				t.Errorf("%d remote tasks, want one", n)
+			}
+		})
+	}
+}
+
+// TestExternalAgentCancel: a cancel goes through to the remote, also when the remote hears it only at the third time.
+func TestExternalAgentCancel(t *testing.T) {
+	t.Parallel()
+	f := newFar(t)
+	var refused atomic.Int64
+	f.answers = func(w http.ResponseWriter, r *http.Request, method string, answer http.Handler) {
+		if method == "tasks/cancel" && refused.Add(1) < 3 {
+			http.Error(w, "busy", http.StatusServiceUnavailable)
+			return
+		}
+		answer.ServeHTTP(w, r)
+	}
+	n := newAsker(t, f, perdure.AtMostOnce, silent)
+	key := n.begin("far__hold_note", `{"text":"a"}`)
+	f.Entered(t, "hold_note", 1)
+	now := n.until(key, func(engine.HostCall) bool { return f.asked("tasks/get") > 0 })
+	if _, err := n.eng.CancelTask(t.Context(), now.Task.ID, "test", "enough"); err != nil {
+		t.Fatal(err)
+	}
+	if done := n.until(key, over); done.Task.State != perdure.TaskCanceled {
+		t.Errorf("it is %s", done.Task.State)
+	}
+	if remote := f.remotes()[0]; !remote.CancelRequested() {
+		t.Errorf("the remote task is %s, and nobody asked for its end", remote.State)
+	}
+}
+
+// TestExternalAgentAsks: a question of the remote is the task's, over a death, and one answer resolves both.
+func TestExternalAgentAsks(t *testing.T) {
+	t.Parallel()
+	f := newFar(t)
+	n := newAsker(t, f, perdure.AtMostOnce, silent)
+	key := n.begin("far__ask", `{}`)
+	waits := func(c engine.HostCall) bool { return c.Task != nil && c.Task.Waits() }
+	asked := n.until(key, waits)
+	n.restart()
+	asked = n.until(key, waits)
+	if asked.Task.Kind != perdure.KindExternalAgent || asked.Task.State != perdure.TaskAwaitingInput {
+		t.Errorf("a task of kind %s is %s", asked.Task.Kind, asked.Task.State)
+	}
+	answer := perdure.TaskMessage{InReplyTo: asked.Task.InputRequest.ID, By: "test", Text: "blue", Data: []byte(`{"answer":"blue"}`)}
+	if _, err := n.eng.SendTask(t.Context(), asked.Task.ID, answer); err != nil {
+		t.Fatal(err)
+	}
+	f.Release("ask_after")
+	if done := n.until(key, over); !strings.Contains(string(done.Result.Result), "blue") {
+		t.Errorf("got %s %s", done.Result.Result, done.Result.Error)
+	}
+	if remote := f.remotes()[0]; remote.State != perdure.TaskSucceeded || remote.InputRequest != nil {
+		t.Errorf("the remote task is %s, and asks %+v", remote.State, remote.InputRequest)
+	}
+}
+
+// TestExternalAgentInBackground: a model starts one in the background, and what comes of it stands in its transcript as the word of
+// somebody who gives no orders.
+func TestExternalAgentInBackground(t *testing.T) {
+	t.Parallel()
+	f := newFar(t)
+	f.Release("hold_note")
+	n := newAsker(t, f, perdure.AtMostOnce, "steps:\n  - calls: [{name: spawn_background, args: {tool: far__hold_note, args: {text: a}}}]\n  - {text: well, repeat: true}\n")
+	if err := n.eng.Send(t.Context(), n.session, perdure.Text("go")); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.eng.WaitIdle(t.Context(), n.session); err != nil {
+		t.Fatal(err)
+	}
+	events, err := n.eng.Events(t.Context(), n.session, 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := 0
+	for _, event := range events {
+		if came, ok := event.Fact.(perdure.TaskDelivered); ok {
+			told++
+			if !came.Message.Untrusted() || !strings.Contains(fmt.Sprint(came.Message.Parts), "far__hold_note") {
+				t.Errorf("this may give orders: %+v", came.Message)
+			}
+		}
+	}
+	tasks, err := n.eng.Tasks(t.Context(), n.session)
+	if err != nil || told != 1 || len(tasks) != 1 || tasks[0].Kind != perdure.KindExternalAgent || tasks[0].Origin != perdure.OriginSpawned {
+		t.Errorf("told %d times of %+v, %v", told, tasks, err)
+	}
+}
+
+// TestAgentsAreChosen: which tools are agents the operator says, and nobody else.
+func TestAgentsAreChosen(t *testing.T) {
+	t.Parallel()
+	defs := []*mcp.Tool{defined("ask_build", `{"type":"object"}`), defined("read", `{"type":"object"}`)}
+	s, err := mcptool.NewServer(mcptool.ServerConfig{Name: "far", Definitions: defs})
+	if err != nil || s.Tools()[0].Spec().Agent {
+		t.Errorf("a name makes an agent: %v", err)
+	}
+	if s, err = mcptool.NewServer(mcptool.ServerConfig{Name: "far", Definitions: defs, Agents: []string{"ask_*"}}); err != nil {
+		t.Fatal(err)
+	}
+	agent, other := s.Tools()[0].Spec(), s.Tools()[1].Spec()
+	if !agent.Agent || agent.SoftBudget != tool.Never || agent.Class != perdure.AtMostOnce || other.Agent || other.SoftBudget != 0 {
+		t.Errorf("got %+v, %+v", agent, other)
+	}
+	for _, bad := range []string{"tell_*", "[", ""} {
+		if _, err := mcptool.NewServer(mcptool.ServerConfig{Name: "far", Definitions: defs, Agents: []string{bad}}); err == nil {
+			t.Errorf("%q is taken", bad)
+		}
+	}
+}
