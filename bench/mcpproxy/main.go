@@ -1,14 +1,17 @@
 // Mcpproxy measures what the durability proxy adds to a call: the same pure tool of the same MCP server, asked directly and through
 // perdure mcp proxy, each over stdio.
 //
-//	go run ./bench/mcpproxy [-n N]
+//	go run ./bench/mcpproxy [-n N] [-at 1,8,32]
 //
 // It may import anything. The one thing to know: this program is the server, too, when it is started as one; the proxy is built anew
-// from this tree, and its calls go through a ledger on this disk.
+// from this tree, and its calls go through a ledger on this disk. Each line of the table has a proxy with an empty ledger, so that
+// its last calls, beside its first, show what many calls cost one more.
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -17,6 +20,10 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -58,9 +65,14 @@ func serve(ctx context.Context) error {
 // run measures and prints.
 func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("mcpproxy", flag.ContinueOnError)
-	n := flags.Int("n", 2000, "calls of each way, one after another")
+	n := flags.Int("n", 2000, "calls of each way, at each level; at least 20")
+	at := flags.String("at", "1,8,32", "how many calls are under way at a time: a table's line each")
 	if err := flags.Parse(args); err != nil {
 		return err
+	}
+	levels, err := readLevels(*at)
+	if err != nil || *n < 20 {
+		return cmp.Or(err, errors.New("-n: at least 20"))
 	}
 	self, err := os.Executable()
 	if err != nil {
@@ -77,46 +89,82 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err := build.Run(); err != nil {
 		return fmt.Errorf("build perdure: %w; run this in its source folder", err)
 	}
-	fmt.Fprintf(out, "%d calls of a pure tool, one after another, over stdio\n%-24s %10s %10s\n", *n, "", "p50", "p99")
-	direct, err := measure(ctx, *n, exec.CommandContext(ctx, self, serveWord))
-	if err != nil {
-		return fmt.Errorf("direct: %w", err)
+	fmt.Fprintf(out, "%d calls of a pure tool over stdio, each way; milliseconds\n", *n)
+	fmt.Fprintf(out, "%8s %16s %16s %16s %12s %20s\n", "at once", "direct p50 p99", "proxy p50 p99", "more p50 p99", "ratio p50", "proxy: first, last")
+	for _, level := range levels {
+		b := bench{n: *n, level: level}
+		direct, _, err := b.measure(ctx, exec.CommandContext(ctx, self, serveWord))
+		if err != nil {
+			return fmt.Errorf("direct: %w", err)
+		}
+		data := filepath.Join(work, "data"+strconv.Itoa(level))
+		through, times, err := b.measure(ctx, exec.CommandContext(ctx, program, "mcp", "proxy", "--data", data, "--class", "say=pure", "--", self, serveWord))
+		if err != nil {
+			return fmt.Errorf("through the proxy: %w", err)
+		}
+		tenth := len(times) / 10
+		first, last := slices.Sorted(slices.Values(times[:tenth])), slices.Sorted(slices.Values(times[len(times)-tenth:]))
+		d50, d99, p50, p99 := percentile(direct, 50), percentile(direct, 99), percentile(through, 50), percentile(through, 99)
+		fmt.Fprintf(out, "%8d %7.2f %8.2f %7.2f %8.2f %7.2f %8.2f %12.1f %11.2f %8.2f\n",
+			level, d50, d99, p50, p99, p50-d50, p99-d99, p50/d50, percentile(first, 50), percentile(last, 50))
 	}
-	fmt.Fprintf(out, "%-24s %7.2f ms %7.2f ms\n", "direct", at(direct, 50), at(direct, 99))
-	through, err := measure(ctx, *n, exec.CommandContext(ctx, program, "mcp", "proxy", "--data", filepath.Join(work, "data"), "--class", "say=pure", "--", self, serveWord))
-	if err != nil {
-		return fmt.Errorf("through the proxy: %w", err)
-	}
-	fmt.Fprintf(out, "%-24s %7.2f ms %7.2f ms\n", "through the proxy", at(through, 50), at(through, 99))
-	fmt.Fprintf(out, "%-24s %7.2f ms %7.2f ms\n", "more", at(through, 50)-at(direct, 50), at(through, 99)-at(direct, 99))
+	fmt.Fprintln(out, "first, last: the p50 of the first tenth of the calls, and of the last")
 	return nil
 }
 
-// measure makes calls over a command's stdio, and returns how long they took, sorted.
-func measure(ctx context.Context, n int, command *exec.Cmd) (took []time.Duration, err error) {
+// readLevels reads numbers that stand between commas.
+func readLevels(text string) (levels []int, err error) {
+	for _, word := range strings.Split(text, ",") {
+		level, err := strconv.Atoi(strings.TrimSpace(word))
+		if err != nil || level < 1 {
+			return nil, fmt.Errorf("-at %q: numbers from 1, with commas between them", text)
+		}
+		levels = append(levels, level)
+	}
+	return levels, nil
+}
+
+// bench is so many calls, of which so many are under way at a time.
+type bench struct{ n, level int }
+
+// measure makes calls over a command's stdio, and returns how long they took, sorted, and in the order in which they began.
+func (b bench) measure(ctx context.Context, command *exec.Cmd) (sorted, took []time.Duration, err error) {
 	client := mcp.NewClient(&mcp.Implementation{Name: "bench", Version: "1"}, nil)
 	session, err := client.Connect(ctx, &mcp.CommandTransport{Command: command}, nil)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	for i := range n + n/10 {
-		start := time.Now()
-		result, err := session.CallTool(ctx, &mcp.CallToolParams{Name: "say", Arguments: words{fmt.Sprint("call ", i)}})
-		if err != nil {
-			return nil, err
-		}
-		if result.IsError {
-			return nil, fmt.Errorf("a call failed: %v", result.Content)
-		}
-		if i >= n/10 { // the first are to warm up
-			took = append(took, time.Since(start))
-		}
+	warm := b.n / 10
+	all := make([]time.Duration, b.n+warm)
+	failed := make([]error, b.level)
+	var next atomic.Int64
+	var group sync.WaitGroup
+	for worker := range b.level {
+		group.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(all)) && failed[worker] == nil; i = next.Add(1) - 1 {
+				all[i], failed[worker] = call(ctx, session, fmt.Sprint("call ", i))
+			}
+		})
 	}
-	slices.Sort(took)
-	return took, session.Close()
+	group.Wait()
+	if err := errors.Join(failed...); err != nil {
+		return nil, nil, errors.Join(err, session.Close())
+	}
+	took = all[warm:] // the first are to warm up
+	return slices.Sorted(slices.Values(took)), took, session.Close()
 }
 
-// at is a percentile in milliseconds.
-func at(took []time.Duration, percent int) float64 {
-	return float64(took[min(len(took)*percent/100, len(took)-1)].Microseconds()) / 1000
+// call makes one call.
+func call(ctx context.Context, session *mcp.ClientSession, text string) (took time.Duration, err error) {
+	start := time.Now()
+	result, err := session.CallTool(ctx, &mcp.CallToolParams{Name: "say", Arguments: words{text}})
+	if err == nil && result.IsError {
+		err = fmt.Errorf("a call failed: %v", result.Content)
+	}
+	return time.Since(start), err
+}
+
+// percentile is one in milliseconds.
+func percentile(sorted []time.Duration, percent int) float64 {
+	return float64(sorted[min(len(sorted)*percent/100, len(sorted)-1)].Microseconds()) / 1000
 }

@@ -24,6 +24,7 @@ func hostCallLaws() []law {
 		{"host_calls_take_none_of_their_sessions_places", hostCallPlaces},
 		{"a_budget_holds_for_host_calls", hostCallBudget},
 		{"a_host_call_waits_for_a_person_and_is_canceled", hostCallWaits},
+		{"a_host_call_costs_two_commits", hostCallCommits},
 	}
 }
 
@@ -149,6 +150,26 @@ func hostCallUnknown(t *testing.T, open Harness) { // LG8, TK3
 	}
 	if n := len(s.Effects("hold_charge")); n != 1 {
 		t.Errorf("%d effects, want 1", n)
+	}
+}
+
+// hostCallCommits pins what a call costs that no turn made: task and claim · artifacts, end and settle.
+func hostCallCommits(t *testing.T, open Harness) {
+	s := begin(t, open, Setup{Script: justDone})
+	least := 0
+	for i := range 5 { // what the engine does of itself now and then may fall into one, but not into all
+		before := s.Commits()
+		made := s.hostEnded(s.host(engine.CallOrder{Tool: "echo"}).ID)
+		if got := s.Commits() - before; i == 0 || got < least {
+			least = got
+		}
+		if made.Task.ResultPath == "" || made.Task.LogPath == "" {
+			t.Errorf("it ended without its artifacts: %+v", made.Task)
+		}
+	}
+
+	if least != 2 {
+		t.Errorf("got %d commits, want 2; journal:\n%s", least, s.story())
 	}
 }
 

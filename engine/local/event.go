@@ -23,7 +23,11 @@ func (e *Engine) Events(ctx context.Context, id perdure.SessionID, after int64, 
 
 // Follow calls fn with every event after seq, then with new ones, and with ephemeral frames in between.
 func (e *Engine) Follow(ctx context.Context, id perdure.SessionID, after int64, fn func(engine.Frame) error) error {
-	if _, err := e.Session(ctx, id); err != nil {
+	err := e.view(ctx, func(r store.Reader) error {
+		_, err := r.Session(id)
+		return err
+	})
+	if err != nil {
 		return fmt.Errorf("follow %s: %w", id, err)
 	}
 	return e.cfg.Store.Watch(ctx, id, after, func(f store.Frame) error {

@@ -97,21 +97,40 @@ func describe(r store.Reader, row store.Session) (engine.Session, error) {
 		return s, err
 	}
 	s.NeedsYou = len(open)
-	tasks, err := r.Tasks(store.TaskFilter{Session: row.ID})
+	live, waiting, err := liveTasks(r, row.ID)
 	if err != nil {
 		return s, err
 	}
-	for _, t := range tasks {
-		if t.State.Live() {
-			s.OpenTasks++
-		}
-		if t.State == perdure.TaskAwaitingInput && !slices.ContainsFunc(open, func(a perdure.Approval) bool { return a.Task == t.ID }) {
+	s.OpenTasks = live
+	for _, t := range waiting {
+		if !slices.ContainsFunc(open, func(a perdure.Approval) bool { return a.Task == t.ID }) {
 			s.NeedsYou++
 		}
 	}
 	unknown, err := r.Calls(store.CallFilter{Session: row.ID, State: perdure.CallUnknown})
 	s.Unknown = len(unknown) // an unknown task has an unknown row in the ledger
 	return s, err
+}
+
+// liveTasks counts the tasks of a session that have not ended, and lists those that await input. What has ended is not read:
+// there may be thousands.
+func liveTasks(r store.Reader, id perdure.SessionID) (live int, waiting []perdure.Task, err error) {
+	awaiting := 0
+	for _, state := range []perdure.TaskState{perdure.TaskQueued, perdure.TaskRunning, perdure.TaskAwaitingInput} {
+		counts, err := r.CountTasks(state, id)
+		if err != nil {
+			return 0, nil, err
+		}
+		awaiting = 0
+		for _, c := range counts {
+			awaiting += c.N
+		}
+		live += awaiting
+	}
+	if awaiting > 0 { // the last one
+		waiting, err = r.Tasks(store.TaskFilter{Session: id, States: []perdure.TaskState{perdure.TaskAwaitingInput}})
+	}
+	return live, waiting, err
 }
 
 // view reads the store.

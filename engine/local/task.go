@@ -62,30 +62,34 @@ func (e *Engine) ResolveTask(ctx context.Context, id perdure.TaskID, word engine
 var errEnded = errors.New("ended")
 
 // WaitTask returns when the task has ended or awaits input.
-func (e *Engine) WaitTask(ctx context.Context, id perdure.TaskID) (perdure.Task, error) {
-	task, err := e.Task(ctx, id)
-	if err != nil {
-		return task, fmt.Errorf("wait for task %s: %w", id, err)
-	}
-	row, err := e.Session(ctx, task.Session)
-	if err != nil {
-		return task, fmt.Errorf("wait for task %s: %w", id, err)
-	}
-	look := func() error {
-		if task, err = e.Task(ctx, id); err != nil {
+func (e *Engine) WaitTask(ctx context.Context, id perdure.TaskID) (task perdure.Task, err error) {
+	var after int64 // what is journaled from here on may change the task
+	err = e.view(ctx, func(r store.Reader) error {
+		if task, err = r.Task("", id); err != nil {
 			return err
 		}
+		row, err := r.Session(task.Session)
+		after = row.LastSeq
+		return err
+	})
+	ended := func() error {
 		if task.State.Terminal() || task.Waits() {
 			return errEnded
 		}
 		return nil
 	}
-	if err = look(); err == nil {
-		err = e.cfg.Store.Watch(ctx, task.Session, row.LastSeq, func(f store.Frame) error {
+	if err == nil {
+		err = ended()
+	}
+	if err == nil {
+		err = e.cfg.Store.Watch(ctx, task.Session, after, func(f store.Frame) error {
 			if f.Event == nil || f.Event.Task != id {
 				return nil
 			}
-			return look()
+			if task, err = e.Task(ctx, id); err != nil {
+				return err
+			}
+			return ended()
 		})
 	}
 	if errors.Is(err, errEnded) {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -25,6 +26,22 @@ const (
 // artifactPaths is where a run's files stand; a path is empty when its file could not be written.
 type artifactPaths struct{ log, result string }
 
+// The artifacts that a task's record names.
+const (
+	logFile    = "output.log"
+	resultFile = "result.json"
+)
+
+// note notes a file that was written.
+func (p *artifactPaths) note(name string) {
+	switch path.Base(name) {
+	case logFile:
+		p.log = name
+	case resultFile:
+		p.result = name
+	}
+}
+
 // meta is what meta.json says of a run (BG14).
 type meta struct {
 	Status          perdure.TaskState `json:"status"`
@@ -40,9 +57,8 @@ type meta struct {
 	ResultTruncated bool              `json:"result_truncated"`
 }
 
-// publish writes the artifacts of an attempt that ended, each under its fence (RC18). One that cannot be written does not
-// stop the end of the run; its name is returned (BG15). Lost: another attempt has the task, and its files are another's.
-func (e *Effects) publish(ctx context.Context, t perdure.Task, v verdict) (paths artifactPaths, missing string, lost error) {
+// artifacts are the files of an attempt that ended. They are the runtime's own, so that no secret is in their names.
+func (e *Effects) artifacts(ctx context.Context, t perdure.Task, v verdict) []tool.FileWrite {
 	log, truncated, end, err := e.outputLog(ctx, t, v)
 	if err != nil {
 		e.cfg.Log.Error("a task's log cannot be read", "task", t.ID, "error", err)
@@ -55,32 +71,49 @@ func (e *Effects) publish(ctx context.Context, t perdure.Task, v verdict) (paths
 	if v.update.Error != nil {
 		m.ErrorKind = v.update.Error.Kind
 	}
+	dir := t.ArtifactDir() + "/"
+	files := []tool.FileWrite{
+		{Path: dir + logFile, Content: []byte(log)}, {Path: dir + resultFile, Content: body}, {Path: dir + "meta.json", Content: prettyJSON(m)},
+	}
+	if v.raw != nil && truncated {
+		files = append(files, tool.FileWrite{Path: dir + "raw.txt", Content: []byte((*v.raw)[:min(len(*v.raw), rawLimitBytes)])})
+	}
+	return files
+}
+
+// publish writes artifacts, each under the fence of its attempt (RC18). One that cannot be written does not stop the end of
+// the run; its name is returned (BG15). Lost: another attempt has the task, and its files are another's.
+func (e *Effects) publish(t perdure.Task, files []tool.FileWrite) (paths artifactPaths, missing string, lost error) {
 	fence := func(r store.Reader) error {
 		_, err := owned(r, t)
 		return err
 	}
-	write := func(name string, content []byte) string {
-		path := t.ArtifactDir() + "/" + name
-		if lost != nil {
-			return ""
+	for _, w := range files {
+		err := e.writeFenced(byTask(t), w, fence)
+		switch {
+		case errors.Is(err, perdure.Lost):
+			return paths, missing, err
+		case err != nil:
+			e.cfg.Log.Error("an artifact was not written", "task", t.ID, "path", w.Path, "error", err)
+			missing = strings.TrimPrefix(missing+", "+path.Base(w.Path), ", ")
+		default:
+			paths.note(w.Path)
 		}
-		if err := e.writeFenced(byTask(t), tool.FileWrite{Path: path, Content: content}, fence); err != nil {
-			if errors.Is(err, perdure.Lost) {
-				lost = err
-				return ""
-			}
-			e.cfg.Log.Error("an artifact was not written", "task", t.ID, "path", path, "error", err)
-			missing = strings.TrimPrefix(missing+", "+name, ", ")
-			return ""
+	}
+	return paths, missing, nil
+}
+
+// publishIn is publish in the commit of the attempt's end, where files are the store's: all of them are written, or none, and
+// then the commit fails.
+func (e *Effects) publishIn(tx store.Tx, t perdure.Task, files []tool.FileWrite) (paths artifactPaths, err error) {
+	own := sessionfile.New(e.work, t.Session, true).Telling(byTask(t))
+	for _, w := range files {
+		if err := own.WriteIn(tx, w); err != nil {
+			return paths, err
 		}
-		return path
+		paths.note(w.Path)
 	}
-	paths.log, paths.result = write("output.log", []byte(log)), write("result.json", body)
-	write("meta.json", prettyJSON(m))
-	if v.raw != nil && truncated {
-		write("raw.txt", []byte((*v.raw)[:min(len(*v.raw), rawLimitBytes)]))
-	}
-	return paths, missing, lost
+	return paths, nil
 }
 
 // files opens the files of a call's session, as the model sees them and as the runtime writes them. Every change leaves

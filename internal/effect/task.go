@@ -81,6 +81,10 @@ func (e *Effects) endTask(ctx context.Context, t perdure.Task, row perdure.Call,
 			e.cfg.Log.Warn("a task's end was not recorded here", "task", t.ID, "attempt", t.Attempt, "error", err)
 			return
 		}
+		if !v.apart && e.ownFiles { // an artifact that cannot be written does not stop the end (BG15)
+			v.apart = true
+			continue
+		}
 		if errors.Is(err, perdure.Invalid) || errors.Is(err, perdure.Conflict) {
 			if v.plain {
 				e.cfg.Log.Error("a task's end cannot be recorded", "task", t.ID, "error", err)
@@ -88,7 +92,7 @@ func (e *Effects) endTask(ctx context.Context, t perdure.Task, row perdure.Call,
 			}
 			e.cfg.Log.Error("a task's result cannot be recorded", "task", t.ID, "error", err)
 			v = e.judgeTask(t, row, tool.Internal(err), v.ended)
-			v.plain = true
+			v.plain, v.apart = true, true
 		}
 		e.cfg.Log.Warn("a task's end is recorded again", "task", t.ID, "error", err)
 		select {
@@ -114,6 +118,7 @@ type verdict struct {
 	ended   dispatch.End
 	unknown bool
 	plain   bool // takes the place of a result that the store refused
+	apart   bool // its artifacts are written before its end, each by itself: not all of them can be
 }
 
 // judgeTask turns the end of an attempt into its record, by the table of BG14.
@@ -174,7 +179,8 @@ func (v *verdict) fail(kind perdure.ErrorKind, text string) {
 	v.body = prettyJSON(map[string]string{"status": "failed", "error": text})
 }
 
-// finishTask publishes the artifacts under the fence and settles. Lost: another attempt has the task.
+// finishTask publishes the artifacts under the fence and settles: in one commit where files are the store's. Lost: another
+// attempt has the task.
 func (e *Effects) finishTask(ctx context.Context, t perdure.Task, row perdure.Call, v verdict) error {
 	ctx = e.cfg.Telemetry.InTask(ctx, t)
 	stored, err := e.ownedTask(ctx, t)
@@ -183,13 +189,16 @@ func (e *Effects) finishTask(ctx context.Context, t perdure.Task, row perdure.Ca
 	}
 	u := v.update
 	u.Attempt = t.Attempt
-	paths, missing, err := e.publish(ctx, stored, v)
-	if err != nil {
-		return err
-	}
-	u.ResultPath, u.LogPath = paths.result, paths.log
-	if missing != "" {
-		u.Detail = "artifacts incomplete: " + missing
+	files, together := e.artifacts(ctx, stored, v), e.ownFiles && !v.apart
+	if !together {
+		paths, missing, err := e.publish(stored, files)
+		if err != nil {
+			return err
+		}
+		u.ResultPath, u.LogPath = paths.result, paths.log
+		if missing != "" {
+			u.Detail = "artifacts incomplete: " + missing
+		}
 	}
 	state := perdure.CallSettled
 	if v.unknown {
@@ -199,6 +208,17 @@ func (e *Effects) finishTask(ctx context.Context, t perdure.Task, row perdure.Ca
 		ctx = store.Urgent(ctx)
 	}
 	return e.work.InTx(ctx, func(tx store.Tx) error {
+		if together {
+			now, err := owned(tx, t)
+			if err != nil || now.State.Terminal() { // it ended before
+				return err
+			}
+			paths, err := e.publishIn(tx, t, files)
+			if err != nil {
+				return err
+			}
+			u.ResultPath, u.LogPath = paths.result, paths.log
+		}
 		u, came, err := e.foldRun(tx, t, u, v.body)
 		if err != nil {
 			return err

@@ -136,38 +136,58 @@ func (f *Files) find(ctx context.Context, name string) (found store.File, err er
 
 // Write replaces a file, or creates it.
 func (f *Files) Write(ctx context.Context, w tool.FileWrite) (created bool, err error) {
-	name, err := f.writable(w.Path)
+	name, err := f.writing(w)
 	if err != nil {
-		return false, err
-	}
-	if err := f.limits.CheckFile(name, int64(len(w.Content))); err != nil {
 		return false, err
 	}
 	shown := f.shown(name)
 	err = f.store.InTx(ctx, func(tx store.Tx) error {
-		old, err := tx.File(f.session, name)
-		missing := errors.Is(err, perdure.NotFound)
-		switch {
-		case err != nil && !missing:
-			return err
-		case !missing && old.Directory:
-			return isDirectory(name)
-		case !missing && old.ReadOnly:
-			return isReadOnly(name)
-		case w.If != nil && (missing || !bytes.Equal(old.Content, *w.If)):
-			return isChanged(name)
-		case w.New && !missing:
-			return isThere(name)
-		}
-		if err := f.room(tx, name, int64(len(w.Content))-old.SizeBytes); err != nil {
-			return err
-		}
-		if created, err = put(tx, f.session, store.File{Path: name, Content: w.Content}); err != nil {
-			return err
-		}
-		return f.tell(tx, perdure.FileWritten{Path: shown, SizeBytes: int64(len(w.Content))})
+		created, err = f.write(tx, w, name, shown)
+		return err
 	})
 	return created, err
+}
+
+// WriteIn is Write in a transaction of the caller's. It is for names that hold no secret: no mask is asked about them.
+func (f *Files) WriteIn(tx store.Tx, w tool.FileWrite) error {
+	name, err := f.writing(w)
+	if err == nil {
+		_, err = f.write(tx, w, name, name)
+	}
+	return err
+}
+
+// writing is where a write goes, if it is one.
+func (f *Files) writing(w tool.FileWrite) (name string, err error) {
+	if name, err = f.writable(w.Path); err != nil {
+		return "", err
+	}
+	return name, f.limits.CheckFile(name, int64(len(w.Content)))
+}
+
+// write is Write to a name, of which the journal tells as shown.
+func (f *Files) write(tx store.Tx, w tool.FileWrite, name, shown string) (created bool, err error) {
+	old, err := tx.File(f.session, name)
+	missing := errors.Is(err, perdure.NotFound)
+	switch {
+	case err != nil && !missing:
+		return false, err
+	case !missing && old.Directory:
+		return false, isDirectory(name)
+	case !missing && old.ReadOnly:
+		return false, isReadOnly(name)
+	case w.If != nil && (missing || !bytes.Equal(old.Content, *w.If)):
+		return false, isChanged(name)
+	case w.New && !missing:
+		return false, isThere(name)
+	}
+	if err := f.room(tx, name, int64(len(w.Content))-old.SizeBytes); err != nil {
+		return false, err
+	}
+	if created, err = put(tx, f.session, store.File{Path: name, Content: w.Content}); err != nil {
+		return false, err
+	}
+	return created, f.tell(tx, perdure.FileWritten{Path: shown, SizeBytes: int64(len(w.Content))})
 }
 
 // room refuses a write by which the session's files would grow past their quota (FI6).
