@@ -41,7 +41,7 @@ bench: ## measures Perdure beside plain SQLite, and beside plain Postgres where 
 	CGO_ENABLED=0 go run ./bench/borders
 	CGO_ENABLED=0 go run ./bench/bulk
 
-conformance: ## the MCP suites against our server, the inspector's CLI, and two servers of others behind the proxy; installs what it needs of Node
+conformance: ## the MCP suites against our server and our client, the inspector's CLI, and two servers of others behind the proxy; installs what it needs of Node
 	@bash scripts/conformance.sh
 
 load: ## 1,000 clients on one server of which 200 do not keep up, ten times what it can do, gigabytes of output, hostile sockets: what the others notice
