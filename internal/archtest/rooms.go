@@ -112,6 +112,7 @@ func outer() []room {
 		{"internal/cli/sprout", "."},
 		{"internal/cli/admin", ". internal/backup"},
 		{"internal/cli/mcp", "."},
+		{"internal/mcpserver/conformance/client", anything}, // what its client side drives
 		{"internal/mcpserver/conformance/server", anything}, // what the conformance suite is run against
 		{"internal/backup", ". store store/sqlite internal/chaos"},
 		{"internal/cli/demo", ". engine internal/chaos"},

@@ -11,11 +11,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"os"
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/egress"
 	"github.com/perdure/perdure/tool"
 	"github.com/perdure/perdure/tool/mcptool"
 )
@@ -38,7 +38,11 @@ type wanted struct {
 func run(ctx context.Context, url string) error {
 	era := os.Getenv("MCP_CONFORMANCE_PROTOCOL_VERSION")
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	c, err := mcptool.Open(ctx, mcptool.Config{URL: url, HTTP: &http.Client{Transport: http.DefaultTransport}, Era: era, Log: log})
+	way, err := egress.ForURL(url)
+	if err != nil {
+		return err
+	}
+	c, err := mcptool.Open(ctx, mcptool.Config{URL: url, HTTP: way, Era: era, Log: log})
 	if err != nil {
 		return err
 	}
