@@ -34,6 +34,9 @@ type Engine interface {
 	Webhooks
 	WebhookDeliveries
 	Tools
+	Agents
+	Connections
+	Providers
 	HostCalls
 	Tokens
 	Files

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
@@ -57,10 +58,12 @@ type asks []*mcpserver.Ask
 // addMCP puts what the data directory of a process that writes says among the tools.
 func (e *opened) addMCP(ctx context.Context, o cli.Opening, tools *tool.Registry) error {
 	e.servers = &mcpServers{dir: filepath.Join(o.Dir, "mcp"), st: e.store, log: o.Log}
+	e.connections = &connections{home: sync.OnceValues(func() (mcpHome, error) { return readMCPHome(o.Dir) }), servers: e.servers, failed: map[string]string{}}
+	e.servers.told = e.connections.note
 	if o.Access != cli.Writing {
 		return nil
 	}
-	home, err := readMCPHome(o.Dir)
+	home, err := e.connections.home()
 	if err == nil {
 		err = newMCPServers(ctx, home, e.servers, tools)
 	}

@@ -65,6 +65,8 @@ type mcpServers struct {
 	st  store.Store
 	log *slog.Logger
 	all []*mcptool.Server
+
+	told func(name string, of mcpServer, err error) // whether a server answered; nil: nobody asks
 }
 
 // newMCPServers gives agents the tools of the servers that the file names. One that cannot be reached, and never was, is left out.
@@ -75,6 +77,9 @@ func newMCPServers(ctx context.Context, home mcpHome, s *mcpServers, tools *tool
 			return fmt.Errorf("MCP server %s of %s: %w", name, mcpFile, err)
 		}
 		said, err := s.said(ctx, name, of, false)
+		if s.told != nil {
+			s.told(name, of, err)
+		}
 		if err != nil {
 			s.log.Warn("an MCP server cannot be reached, and its tools are not there", "server", name, "error", err)
 			continue
@@ -112,11 +117,8 @@ func (m mcpServer) check() error {
 
 // said is what a server says of itself: as it said within a day, unless it is asked anew, or else as it says now, or said last.
 func (s *mcpServers) said(ctx context.Context, name string, of mcpServer, anew bool) (said mcpSaid, err error) {
-	path := filepath.Join(s.dir, name+".json")
-	text, _ := os.ReadFile(path) // none is as good as one that cannot be read
-	if perdure.DecodeKnownJSON(text, &said) != nil || said.Of != of.digest() {
-		said = mcpSaid{}
-	}
+	path := s.kept(name)
+	said, _ = s.known(name, of)
 	if !anew && said.Of != "" && time.Since(said.At) < mcpFresh {
 		return said, nil
 	}
@@ -128,7 +130,8 @@ func (s *mcpServers) said(ctx context.Context, name string, of mcpServer, anew b
 	case err != nil:
 		return said, err
 	}
-	if text, err = json.Marshal(fresh); err == nil {
+	text, err := json.Marshal(fresh)
+	if err == nil {
 		if err = os.MkdirAll(s.dir, 0o700); err == nil {
 			err = os.WriteFile(path, text, 0o600)
 		}
@@ -137,6 +140,18 @@ func (s *mcpServers) said(ctx context.Context, name string, of mcpServer, anew b
 		s.log.Warn("what an MCP server says is not kept", "server", name, "error", err)
 	}
 	return fresh, nil
+}
+
+// kept is where it stands what a server said.
+func (s *mcpServers) kept(name string) string { return filepath.Join(s.dir, name+".json") }
+
+// known is what a server said last.
+func (s *mcpServers) known(name string, of mcpServer) (said mcpSaid, ok bool) {
+	text, _ := os.ReadFile(s.kept(name)) // none is as good as one that cannot be read
+	if perdure.DecodeKnownJSON(text, &said) != nil || said.Of != of.digest() {
+		return mcpSaid{}, false
+	}
+	return said, true
 }
 
 // probe asks a server what it has.

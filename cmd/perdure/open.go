@@ -42,6 +42,7 @@ type opened struct {
 	door          *door
 	asks          asks
 	servers       *mcpServers
+	connections   *connections
 }
 
 var _ cli.Engine = (*opened)(nil)
@@ -136,8 +137,8 @@ func newEngine(ctx context.Context, o cli.Opening, st store.Store, told observed
 		Store: st, Shared: o.Database != "", Model: e.models, Tools: tools, Files: e.workspaces.files, Egress: out, Permit: permit, Retention: retention,
 		Forget:  forgetting(o.Dir, e.home.Beside.SQL, e.workspaces),
 		Secrets: e.home.Secrets, Beside: e.home.Beside, Money: local.Money{Prices: &prices}, Drain: drain, Log: o.Log,
-		Telemetry: told.engine,
-		Webhooks:  local.Webhooks{Egress: out, Show: shown(o.Disclosure)},
+		Telemetry: told.engine, Given: e.given(),
+		Webhooks: local.Webhooks{Egress: out, Show: shown(o.Disclosure)},
 	}
 	if e.Engine, err = local.Open(ctx, e.cfg); err != nil {
 		return nil, errors.Join(err, e.home.Close())

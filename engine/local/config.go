@@ -74,6 +74,8 @@ type Config struct {
 	SubagentsLive  int                      // at work below a root; 0: 16; -1: no cap
 	SubagentsTotal int                      // in all below a root; 0: 200; -1: no cap
 
+	Given Given // what else callers may see of the program: agents, connections, providers
+
 	Route  func(tool.Call) dispatch.Route // in which lane a call starts, and when it leaves it; nil: as its tool says (LN2)
 	Permit tool.Permit                    // judges what calls want to do; nil: everything is allowed that its tool does not ask about (AP1)
 	Hooks  []tool.Hook                    // look at calls before and after (TL35)

@@ -25,6 +25,7 @@ var errSilent = errors.New("it said nothing for too long")
 type request struct {
 	what    string // for errors: the step and the id
 	path    string // escaped
+	under   string // what follows a name in the path
 	query   url.Values
 	body    any    // of a write; nil: it reads, unless it has lines
 	put     bool   // its body says how what the path names is to be

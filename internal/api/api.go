@@ -180,6 +180,7 @@ func (a *API) operations() {
 	a.webhookOperations()
 	a.taskLogOperations()
 	a.toolOperations()
+	a.agentOperations()
 	a.tokenOperations()
 	a.fileOperations()
 	a.valueOperations()

@@ -88,6 +88,7 @@ func (r *rig) posts() map[string]ask {
 		"fork-session":      post(s+"/fork", `{"effects":"dry_run"}`),
 		"import-session":    importing(donated.body),
 		"call-tool":         post("/v1/tools/echo/call", `{"args":{"text":"a"}}`),
+		"test-connection":   post("/v1/connections/tickets/test", `{}`),
 		"move-file":         post(r.filed("/notes/today.md")+"/files:move", `{"from":"/notes/today.md","to":"/notes/old.md"}`),
 		"cancel-many-tasks": post("/v1/tasks:cancel", `{"filter":{"session_id":"`+strings.TrimPrefix(r.asking("asking").session, "/v1/sessions/")+`"}}`),
 		"retry-task":        post(r.canceled()+"/retry", `{}`),

@@ -46,6 +46,8 @@ func (r *rig) samples() map[string]ask {
 		"list-budgets":  get("/v1/budgets"), "get-budgets": get("/v1/budgets/session/" + own), "check-budgets": get(session + "/budgets"), "get-costs": get("/v1/costs"),
 		"set-budget":    put("/v1/budgets/session/"+own, `{"currency":"calls","limit":"9"}`),
 		"remove-budget": {method: "DELETE", path: capped("a")}, "list-budget-entries": get(capped("b") + "/entries"),
+		"list-agents": get("/v1/agents"), "get-agent": get("/v1/agents/helper"), "get-effective-agent": get("/v1/agents/helper/effective"),
+		"list-connections": get("/v1/connections"), "list-providers": get("/v1/providers"),
 		"list-tools": get("/v1/tools"), "metrics": get("/metrics"), "get-tool": get("/v1/tools/echo"),
 		"create-token": post("/v1/tokens", `{"name":"made","scopes":["admin"]}`), "list-tokens": get("/v1/tokens"),
 		"revoke-token": {method: "DELETE", path: "/v1/tokens/" + string(r.let(`{"name":"gone"}`).ID)},

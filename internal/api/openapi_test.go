@@ -146,7 +146,7 @@ func TestH1Whole(t *testing.T) {
 			}
 		}
 	})
-	if len(ids) != 92 {
+	if len(ids) != 98 {
 		t.Errorf("%d operations", len(ids))
 	}
 }
@@ -186,7 +186,7 @@ func (r *rig) ofToken(path string) string {
 // ofStorage names what sessions keep, and a bulk.
 func ofStorage(path, method, bulk string) string {
 	return strings.NewReplacer("{key}", "city", "/secrets/{name}", "/secrets/smtp_password", "files:stat", "files:stat?path=/notes",
-		"{resource}", "box", "/v1/bulks/{id}", bulk, "{path}", "notes/"+method).Replace(path)
+		"{resource}", "box", "{agent}", "helper", "/v1/bulks/{id}", bulk, "{path}", "notes/"+method).Replace(path)
 }
 
 // TestH1Examples runs the example of every operation, on a server where its subject exists, and holds the answer
@@ -262,7 +262,7 @@ func TestH1Examples(t *testing.T) {
 		}
 		op.holds(t, registry, got)
 	})
-	if ran != 88 {
+	if ran != 94 {
 		t.Errorf("%d examples ran", ran)
 	}
 }

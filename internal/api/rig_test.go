@@ -186,6 +186,12 @@ func (r *rig) startEngine() {
 		Store: r.store, Model: m, Tools: tool.NewRegistry(tools...), Drain: -1, Beat: time.Hour, Lease: 4 * time.Hour,
 		Webhooks: local.Webhooks{Egress: nowhere{}},
 		Secrets:  local.Secrets{Keys: r.vault},
+		Given: local.Given{
+			Agents: func() (map[string]local.GivenAgent, error) {
+				return map[string]local.GivenAgent{"helper": {Description: "Helps.", Agent: perdure.Agent{Instructions: "Be brief.", Tools: []string{"echo"}}}, "other": {}}, nil
+			},
+			Connections: tickets{}, Providers: []engine.Provider{{Name: "openai", Kind: "openai", Ready: true}},
+		},
 	})
 	if err != nil {
 		r.t.Fatal(err)
@@ -427,4 +433,20 @@ func raw(v any) json.RawMessage {
 		panic(err)
 	}
 	return text
+}
+
+// tickets is a host's connections.
+type tickets struct{}
+
+func (tickets) Connections(context.Context) ([]engine.Connection, error) {
+	return []engine.Connection{{Name: "tickets", Kind: "mcp_stdio", Command: "tickets", State: engine.ConnectionUnknown, Tools: []string{}}}, nil
+}
+
+func (t tickets) TestConnection(ctx context.Context, name string) (engine.Connection, error) {
+	all, err := t.Connections(ctx)
+	if name != all[0].Name {
+		return engine.Connection{}, fmt.Errorf("connection %q: %w", name, perdure.NotFound)
+	}
+	all[0].State = engine.ConnectionReady
+	return all[0], err
 }

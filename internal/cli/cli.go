@@ -105,7 +105,11 @@ type commandLine struct {
 
 	Resource resourceCommand `cmd:"" help:"What stands beside a session: list, show, release."`
 
-	Tool    toolCommand    `cmd:"" help:"The tools: list, show, call, init."`
+	Tool       toolCommand       `cmd:"" help:"The tools: list, show, call, init."`
+	Agent      agentCommand      `cmd:"" help:"Agents that sessions can be made of: list, show."`
+	Connection connectionCommand `cmd:"" help:"MCP servers whose tools agents may use: list, test."`
+	Provider   providerCommand   `cmd:"" help:"Where models are asked: list."`
+
 	Token   tokenCommand   `cmd:"" help:"Who may ask a server: create, list, revoke."`
 	Egress  egressCommand  `cmd:"" help:"Which hosts tools may reach: list, allow, deny, test."`
 	Admin   admin.Commands `cmd:"" help:"Look after a data directory: backup, restore, verify, migrate, gc, rotate-key."`

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"context"
+
+	"github.com/perdure/perdure/engine"
+)
+
+// Agents implements engine.Agents.
+func (r *reader) Agents(ctx context.Context) ([]engine.AgentEntry, error) {
+	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) ([]engine.AgentEntry, error) { return eng.Agents(ctx) })
+}
+
+// Agent implements engine.Agents.
+func (r *reader) Agent(ctx context.Context, id string) (engine.AgentEntry, error) {
+	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) (engine.AgentEntry, error) { return eng.Agent(ctx, id) })
+}
+
+// EffectiveAgent implements engine.Agents.
+func (r *reader) EffectiveAgent(ctx context.Context, id string) (engine.EffectiveAgent, error) {
+	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) (engine.EffectiveAgent, error) {
+		return eng.EffectiveAgent(ctx, id)
+	})
+}
+
+// Connections implements engine.Connections.
+func (r *reader) Connections(ctx context.Context) ([]engine.Connection, error) {
+	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) ([]engine.Connection, error) { return eng.Connections(ctx) })
+}
+
+// TestConnection implements engine.Connections. Whoever holds the data directory may take longer for it than for other answers; what
+// it asks can be asked beside it, too.
+func (r *reader) TestConnection(ctx context.Context, name string) (engine.Connection, error) {
+	if r.holderThere(ctx) {
+		return r.far.TestConnection(ctx, name)
+	}
+	st, err := r.openStore(ctx)
+	if err != nil {
+		return engine.Connection{}, err
+	}
+	return st.TestConnection(ctx, name)
+}
+
+// Providers implements engine.Providers.
+func (r *reader) Providers(ctx context.Context) ([]engine.Provider, error) {
+	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) ([]engine.Provider, error) { return eng.Providers(ctx) })
+}

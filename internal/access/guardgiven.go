@@ -1,0 +1,85 @@
+package access
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/budget"
+	"github.com/perdure/perdure/engine"
+)
+
+// house checks a scope, and whether the principal is of the org that has what belongs to nobody in particular: what the program was
+// given, and the directory of the store, whose rows have no org.
+func (g *Guard) house(ctx context.Context, s Scope) (_ context.Context, own bool, err error) {
+	ctx, p, asks, err := g.enter(ctx, s)
+	return ctx, !asks || p.Org == budget.DefaultOrg, err
+}
+
+// Agents lists the agents that sessions can be made of.
+func (g *Guard) Agents(ctx context.Context) ([]engine.AgentEntry, error) {
+	ctx, own, err := g.house(ctx, Read)
+	if err != nil || !own {
+		return nil, err
+	}
+	return g.inner.Agents(ctx)
+}
+
+// Agent returns an agent.
+func (g *Guard) Agent(ctx context.Context, id string) (engine.AgentEntry, error) {
+	ctx, own, err := g.house(ctx, Read)
+	if err == nil && !own {
+		err = nothingNamed("agent", id)
+	}
+	if err != nil {
+		return engine.AgentEntry{}, err
+	}
+	return g.inner.Agent(ctx, id)
+}
+
+// nothingNamed is what an engine says of a name that it does not know.
+func nothingNamed(kind, name string) error {
+	return fmt.Errorf("%s %.80q: %w", kind, name, perdure.NotFound)
+}
+
+// EffectiveAgent is an agent as a session that begins now would have it.
+func (g *Guard) EffectiveAgent(ctx context.Context, id string) (engine.EffectiveAgent, error) {
+	ctx, own, err := g.house(ctx, Read)
+	if err == nil && !own {
+		err = fmt.Errorf("effective agent: %w", nothingNamed("agent", id))
+	}
+	if err != nil {
+		return engine.EffectiveAgent{}, err
+	}
+	return g.inner.EffectiveAgent(ctx, id)
+}
+
+// Connections lists the servers whose tools agents may use.
+func (g *Guard) Connections(ctx context.Context) ([]engine.Connection, error) {
+	ctx, own, err := g.house(ctx, Read)
+	if err != nil || !own {
+		return nil, err
+	}
+	return g.inner.Connections(ctx)
+}
+
+// TestConnection asks a server anew, which may start it: that is for administrators.
+func (g *Guard) TestConnection(ctx context.Context, name string) (engine.Connection, error) {
+	ctx, own, err := g.house(ctx, Admin)
+	if err == nil && !own {
+		err = nothingNamed("connection", name)
+	}
+	if err != nil {
+		return engine.Connection{}, err
+	}
+	return g.inner.TestConnection(ctx, name)
+}
+
+// Providers lists where models are asked.
+func (g *Guard) Providers(ctx context.Context) ([]engine.Provider, error) {
+	ctx, own, err := g.house(ctx, Read)
+	if err != nil || !own {
+		return nil, err
+	}
+	return g.inner.Providers(ctx)
+}

@@ -1,0 +1,96 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/perdure/perdure/engine"
+)
+
+type agentCommand struct {
+	List agentList `cmd:"" help:"List the agents that perdure was given, and those that are kept."`
+	Show agentShow `cmd:"" help:"Show an agent, as it is kept or as a session that begins now would have it."`
+}
+
+type agentList struct {
+	Source string `help:"Only those that come from there: given or kept." placeholder:"SOURCE" enum:",given,kept" default:""`
+	output
+}
+
+// Run lists agents.
+func (c *agentList) Run(ctx context.Context, a *app) error {
+	return a.read(ctx, func(eng Engine) error {
+		all, err := eng.Agents(ctx)
+		if err != nil {
+			return err
+		}
+		var some []engine.AgentEntry
+		for _, one := range all {
+			if c.Source == "" || one.Source == c.Source {
+				some = append(some, one)
+			}
+		}
+		return listing[engine.AgentEntry]{
+			noun: "agents", head: []string{"AGENT", "NAME", "SOURCE", "STATUS", "VERSION", "DESCRIPTION"},
+			name: func(one engine.AgentEntry) string { return one.ID },
+			row: func(one engine.AgentEntry) []cell {
+				return []cell{{one.ID, bold}, {text: one.Name}, {text: one.Source}, {text: one.Status}, {text: fmt.Sprint(one.Version)}, {text: one.Description}}
+			},
+		}.print(ctx, a, c.output, some)
+	})
+}
+
+type agentShow struct {
+	Agent     string `arg:"" help:"Its id, or a unique beginning of it, or its name."`
+	Effective bool   `help:"What it comes to with the harnesses that it stands on and what its capabilities bring."`
+	output
+}
+
+// Run shows an agent.
+func (c *agentShow) Run(ctx context.Context, a *app) error {
+	return a.read(ctx, func(eng Engine) error {
+		all, err := eng.Agents(ctx)
+		if err != nil {
+			return err
+		}
+		var candidates []candidate
+		for _, one := range all {
+			candidates = append(candidates, candidate{id: one.ID, named: one.Name, about: one.Source + ", " + one.Status})
+		}
+		id, err := choose("agent", c.Agent, candidates)
+		if err != nil {
+			return err
+		}
+		if c.Effective {
+			one, err := eng.EffectiveAgent(ctx, id)
+			if err != nil {
+				return err
+			}
+			return c.show(ctx, a, shown{id, one, func() { a.fields(effectiveFields(id, one)...) }})
+		}
+		one, err := eng.Agent(ctx, id)
+		if err != nil {
+			return err
+		}
+		now := a.now()
+		return c.show(ctx, a, shown{id, one, func() {
+			a.fields(
+				field{"agent", cell{one.ID, bold}}, field{"name", cell{text: one.Name}}, field{"source", cell{text: one.Source}}, field{"status", cell{text: one.Status}},
+				field{"description", cell{text: one.Description}}, field{"harness", cell{text: string(one.Harness)}}, field{"overlay", cell{text: string(one.Overlay)}},
+				field{"changed", cell{text: moment(one.UpdatedAt, now)}},
+			)
+		}})
+	})
+}
+
+func effectiveFields(id string, one engine.EffectiveAgent) []field {
+	tools := "all"
+	if one.Agent.Tools != nil {
+		tools = strings.Join(one.Agent.Tools, " ")
+	}
+	return []field{
+		{"agent", cell{id, bold}}, {"name", cell{text: one.Agent.Name}}, {"model", cell{text: one.Agent.Model}}, {"instructions", cell{text: one.Agent.Instructions}},
+		{"tools", cell{text: tools}}, {"capabilities", cell{text: strings.Join(one.Agent.Capabilities, " ")}}, {"files", cell{text: strings.Join(one.Files, " ")}},
+	}
+}
