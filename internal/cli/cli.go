@@ -87,7 +87,7 @@ type commandLine struct {
 	Cancel  taskCancel     `cmd:"" help:"End a task, and everything it started; the same as task cancel."`
 	Resolve taskResolve    `cmd:"" help:"Say what became of a task or call whose outcome is unknown; the same as task resolve."`
 	Session sessionCommand `cmd:"" help:"Conversations: new, list, show, send, tail, interrupt, fork, export, import, delete."`
-	Event   eventCommand   `cmd:"" help:"The journal of a session: list, tail."`
+	Event   eventCommand   `cmd:"" help:"The journal of a session: list, tail, show, replay."`
 	Task    taskCommand    `cmd:"" help:"Work that outlives a turn: list, show, log, watch, attach, input, message, detach, delivery, drain, cancel, resolve."`
 	Call    callCommand    `cmd:"" help:"The effect ledger of a session: list, show, resolve."`
 

@@ -23,6 +23,9 @@ const pageEvents = 1000
 type eventCommand struct {
 	List eventList `cmd:"" help:"List the events of a session."`
 	Tail eventTail `cmd:"" help:"Print the events of a session as they come, until Ctrl-C."`
+
+	Show   eventShow   `cmd:"" help:"Show one event, and what it changed."`
+	Replay eventReplay `cmd:"" help:"Show how a session stood after an event, by folding its journal. Nothing is done again."`
 }
 
 type eventList struct {

@@ -68,7 +68,7 @@ func TestC02EveryListAndShow(t *testing.T) {
 // change nothing, or are a server, are named.
 func TestC10Matrix(t *testing.T) {
 	t.Parallel()
-	reads := regexp.MustCompile(`( |^)(list|show|tail|log|deliveries|watch|ledger|report|next|explain|test|verify|check|schema|export|ps|doctor|version|help|completion|ls|cat|get)$`)
+	reads := regexp.MustCompile(`( |^)(list|show|tail|log|deliveries|watch|ledger|report|next|explain|test|verify|check|schema|export|replay|ps|doctor|version|help|completion|ls|cat|get)$`)
 	others := map[string]string{
 		"run": "it is asked to do it", "serve": "a server", "mcp serve": "a server", "mcp proxy": "a server", "mcp config": "prints", "demo crash": "in a folder of its own",
 		"chaos": "likewise", "attach": "only what is typed changes anything", "task attach": "likewise", "tool call": "what may run twice, outside any session", "api": "one request, as it is typed",
