@@ -293,7 +293,7 @@ type verdictOn struct {
 // decide finds an open approval, records the verdict that word comes to, and prints what became of it. An exit code of
 // word ends it before anything is changed.
 func (v verdictOn) decide(ctx context.Context, a *app, word func(perdure.Approval) (perdure.Verdict, error)) error {
-	if err := misformed(v.out.choice().CheckFields(perdure.Approval{})); err != nil {
+	if err := v.out.suits(perdure.Approval{}); err != nil {
 		return err
 	}
 	return a.with(ctx, writing(v.dry), func(eng Engine) error {

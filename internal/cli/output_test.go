@@ -8,6 +8,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/perdure/perdure/engine"
+	"github.com/perdure/perdure/webhook"
 )
 
 func TestC02Forms(t *testing.T) {
@@ -67,6 +70,22 @@ func TestC02Forms(t *testing.T) {
 			if text := out.String(); !strings.Contains(text, "b") || strings.ContainsAny(text, "\x1b\x07\u202e\u009b\u2066") {
 				t.Errorf("%+v: %q", form, text)
 			}
+		}
+	})
+	t.Run("nor does what is told of webhooks and tokens (S17)", func(t *testing.T) {
+		t.Parallel()
+		const evil = "a\x1b]0;x\x07\u202e\u009b31m\u2066b"
+		var out bytes.Buffer
+		a := &app{World: World{Terminal: Terminal{Stdout: true}}, out: &sink{w: &out}}
+		hook := webhook.Webhook{URL: evil, Types: []string{evil}, Disabled: evil}
+		a.fields(a.webhookFields(hook)...)
+		a.tellDelivery(webhook.Delivery{Type: evil, Tries: []webhook.Try{{Error: evil}, {Status: 500, Answer: evil}}})
+		token := engine.Token{Name: evil, Org: evil, User: evil, Scopes: []string{evil}}
+		if err := tokens(a.now()).print(t.Context(), a, output{Output: "table"}, []engine.Token{token}); err != nil {
+			t.Fatal(err)
+		}
+		if text := out.String(); strings.Count(text, "b") < 9 || strings.ContainsAny(text, "\x1b\x07\u202e\u009b\u2066") {
+			t.Errorf("got %q", text)
 		}
 	})
 	t.Run("nothing is an empty list", func(t *testing.T) {

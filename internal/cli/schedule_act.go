@@ -28,7 +28,7 @@ type scheduleTrigger struct {
 
 // Run fires a schedule now.
 func (c *scheduleTrigger) Run(ctx context.Context, a *app) error {
-	if err := misformed(c.choice().CheckFields(perdure.Fire{})); err != nil {
+	if err := c.suits(perdure.Fire{}); err != nil {
 		return err
 	}
 	return a.onSchedule(ctx, c.Schedule, c.DryRun, func(eng Engine, s perdure.Schedule) error {
@@ -58,7 +58,7 @@ type schedulePause struct {
 
 // Run pauses a schedule.
 func (c *schedulePause) Run(ctx context.Context, a *app) error {
-	if err := misformed(c.choice().CheckFields(perdure.Schedule{})); err != nil {
+	if err := c.suits(perdure.Schedule{}); err != nil {
 		return err
 	}
 	return a.onSchedule(ctx, c.Schedule, c.DryRun, func(eng Engine, s perdure.Schedule) error {
@@ -82,7 +82,7 @@ type scheduleResume struct {
 
 // Run resumes a schedule.
 func (c *scheduleResume) Run(ctx context.Context, a *app) error {
-	if err := misformed(c.choice().CheckFields(perdure.Schedule{})); err != nil {
+	if err := c.suits(perdure.Schedule{}); err != nil {
 		return err
 	}
 	return a.onSchedule(ctx, c.Schedule, c.DryRun, func(eng Engine, s perdure.Schedule) error {
@@ -109,7 +109,7 @@ type scheduleBackfill struct {
 
 // Run says how many fires there are to be, asks, and makes them.
 func (c *scheduleBackfill) Run(ctx context.Context, a *app) error {
-	if err := misformed(c.choice().CheckFields(perdure.Fire{})); err != nil {
+	if err := c.suits(perdure.Fire{}); err != nil {
 		return err
 	}
 	return a.onSchedule(ctx, c.Schedule, c.DryRun, func(eng Engine, s perdure.Schedule) error {

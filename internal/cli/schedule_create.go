@@ -32,7 +32,7 @@ const preview = 5
 
 // Run makes the schedule and shows its next fires.
 func (c *scheduleCreate) Run(ctx context.Context, a *app) error {
-	if err := misformed(c.choice().CheckFields(perdure.Schedule{})); err != nil {
+	if err := c.suits(perdure.Schedule{}); err != nil {
 		return err
 	}
 	s, err := c.order(a)

@@ -173,7 +173,7 @@ type explained struct {
 
 // Run says what became of a schedule's times, and what comes (SC16).
 func (c *scheduleExplain) Run(ctx context.Context, a *app) error {
-	if err := misformed(c.choice().CheckFields(explained{})); err != nil {
+	if err := c.suits(explained{}); err != nil {
 		return err
 	}
 	if c.Count < 1 || c.Count > mostComing {

@@ -51,7 +51,7 @@ func (c *taskCancel) Run(ctx context.Context, a *app) error {
 
 // one makes the wish durable, works until the task has ended, and prints the receipt.
 func (c *taskCancel) one(ctx context.Context, a *app) error {
-	if err := misformed(c.choice().CheckFields(canceled{})); err != nil {
+	if err := c.suits(canceled{}); err != nil {
 		return err
 	}
 	if c.DryRun {
@@ -100,7 +100,7 @@ func (c *taskCancel) one(ctx context.Context, a *app) error {
 
 // all does so for every live task of a session, and prints them as they ended.
 func (c *taskCancel) all(ctx context.Context, a *app) error {
-	if err := misformed(c.choice().CheckFields([]perdure.Task{})); err != nil {
+	if err := c.suits([]perdure.Task{}); err != nil {
 		return err
 	}
 	return a.with(ctx, writing(c.DryRun), func(eng Engine) error {

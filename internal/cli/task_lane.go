@@ -71,7 +71,7 @@ func (c *taskInput) Run(ctx context.Context, a *app) error {
 			return c.show(ctx, a, shown{string(t.InputRequest.ID), *t.InputRequest, func() { c.tell(a, t) }})
 		})
 	}
-	if err := misformed(c.choice().CheckFields(sent{})); err != nil {
+	if err := c.suits(sent{}); err != nil {
 		return err
 	}
 	text, err := a.argument(*c.Answer)
@@ -174,7 +174,7 @@ type taskMessage struct {
 
 // Run hands a message to a task.
 func (c *taskMessage) Run(ctx context.Context, a *app) error {
-	if err := misformed(c.choice().CheckFields(sent{})); err != nil {
+	if err := c.suits(sent{}); err != nil {
 		return err
 	}
 	text, err := a.argument(c.Text)
@@ -236,7 +236,7 @@ type taskDetach struct {
 
 // Run lets a running call go on as a task, so that its turn does not wait for it.
 func (c *taskDetach) Run(ctx context.Context, a *app) error {
-	if err := misformed(c.choice().CheckFields(perdure.Task{})); err != nil {
+	if err := c.suits(perdure.Task{}); err != nil {
 		return err
 	}
 	if !strings.Contains(c.Call, "/") {
@@ -288,7 +288,7 @@ type taskDelivery struct {
 
 // Run changes how the end of a live task comes home, or shows it.
 func (c *taskDelivery) Run(ctx context.Context, a *app) error {
-	if err := misformed(c.choice().CheckFields(perdure.Task{})); err != nil {
+	if err := c.suits(perdure.Task{}); err != nil {
 		return err
 	}
 	looks := c.Delivery == "" && c.Wake == ""
@@ -320,7 +320,7 @@ type taskDrain struct {
 
 // Run hands over the ended tasks whose delivery is manual, each once (DL7).
 func (c *taskDrain) Run(ctx context.Context, a *app) error {
-	if err := misformed(c.choice().CheckFields([]perdure.Task{})); err != nil {
+	if err := c.suits([]perdure.Task{}); err != nil {
 		return err
 	}
 	return a.with(ctx, writing(c.DryRun), func(eng Engine) error {

@@ -71,7 +71,7 @@ func (c *tokenCreate) Run(ctx context.Context, a *app) error {
 			return err
 		}
 		a.say("%s of org %s may %s; this is its secret, which is shown once:", made.ID, a.line(made.Org, cellChars), strings.Join(made.Scopes, ", "))
-		return c.show(ctx, a, shown{string(made.ID), made, func() { fmt.Fprintln(a.out, made.Secret) }})
+		return c.show(ctx, a, shown{string(made.ID), made, func() { fmt.Fprintln(a.out, a.text(made.Secret)) }})
 	})
 }
 

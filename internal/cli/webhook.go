@@ -33,7 +33,7 @@ type webhookCreate struct {
 
 // Run makes a webhook and shows its secret, once.
 func (c *webhookCreate) Run(ctx context.Context, a *app) error {
-	if err := misformed(c.choice().CheckFields(webhook.Made{})); err != nil {
+	if err := c.suits(webhook.Made{}); err != nil {
 		return err
 	}
 	return a.with(ctx, writing(c.DryRun), func(eng Engine) error {
@@ -128,7 +128,7 @@ func (c *webhookChange) change() (change webhook.Change) {
 
 // Run changes a webhook.
 func (c *webhookChange) Run(ctx context.Context, a *app) error {
-	if err := misformed(c.choice().CheckFields(webhook.Made{})); err != nil {
+	if err := c.suits(webhook.Made{}); err != nil {
 		return err
 	}
 	change := c.change()
@@ -176,7 +176,7 @@ const testTime = 30 * time.Second
 
 // Run sends a ping and waits for what became of it. One that was not taken is exit code 1.
 func (c *webhookTest) Run(ctx context.Context, a *app) error {
-	if err := misformed(c.choice().CheckFields(webhook.Delivery{})); err != nil {
+	if err := c.suits(webhook.Delivery{}); err != nil {
 		return err
 	}
 	return a.with(ctx, writing(c.DryRun), func(eng Engine) error {
@@ -278,7 +278,7 @@ type webhookRedeliver struct {
 
 // Run queues a delivery anew.
 func (c *webhookRedeliver) Run(ctx context.Context, a *app) error {
-	if err := misformed(c.choice().CheckFields(webhook.Delivery{})); err != nil {
+	if err := c.suits(webhook.Delivery{}); err != nil {
 		return err
 	}
 	return a.with(ctx, writing(c.DryRun), func(eng Engine) error {
@@ -440,7 +440,7 @@ func (a *app) webhookFields(w webhook.Webhook) []field {
 
 // tellDelivery prints a delivery, a line for each try.
 func (a *app) tellDelivery(d webhook.Delivery) {
-	fmt.Fprintf(a.out, "%s  %s  %s\n", d.ID, d.State, d.Type)
+	fmt.Fprintln(a.out, a.line(fmt.Sprintf("%s  %s  %s", d.ID, d.State, d.Type), 300))
 	for _, t := range d.Tries {
 		what := t.Error
 		if t.Status != 0 {

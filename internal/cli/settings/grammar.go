@@ -106,6 +106,9 @@ func (s Setting) text(key Key, known bool) (string, *Fault) {
 	if s.Project && key.Name == "run.model" && strings.ContainsAny(strings.Join(s.Values, ""), "@") {
 		return wrong("name the server in the file of your own", "a project may not say which server is sent your key")
 	}
+	if s.Project && key.Name == "run.model" && strings.HasPrefix(strings.TrimSpace(strings.Join(s.Values, "")), "scripted:") {
+		return wrong("type it, or name it in the file of your own", "a project may not name a script: whoever wrote it would decide which tools run, with all that you allow")
+	}
 	if s.Project && key.Name == "run.ask-untrusted" && !slices.Equal(s.Values, []string{"true"}) {
 		return wrong("leave it out, or say true", "a project may only have a person asked about more")
 	}

@@ -96,6 +96,8 @@ func TestC12Faults(t *testing.T) {
 		{"", "run:\n  ask: [[a]]\n", "config.yaml:2: run.ask is a list of words"},
 		{"server: http://evil\n", "", ".perdure.yaml:1: server: a project may not say this"},
 		{"run.model: openai:x@http://evil\n", "", ".perdure.yaml:1: run.model: a project may not say which server is sent your key"},
+		{"run.model: scripted:x.yaml\n", "", ".perdure.yaml:1: run.model: a project may not name a script"},
+		{"run:\n  model: ' scripted:x.yaml'\n", "", ".perdure.yaml:2: run.model: a project may not name a script"},
 		{"run: {ask-untrusted: false}\n", "run: {ask-untrusted: true}\n", ".perdure.yaml:1: run.ask-untrusted: a project may only have a person asked about more"},
 		{"profile: x\n", "", ".perdure.yaml:1: there is no setting profile"},
 		{strings.Repeat(" ", maxBytes) + "\n", "", ".perdure.yaml: it has more than 1048576 bytes"},
