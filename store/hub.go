@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -120,6 +121,33 @@ func (h *Hub) Watch(
 		}
 	}
 	return ctx.Err()
+}
+
+// Journal is what Watch reads of a session of a store, each time in a View of its own, so that whose it is and what happened in it
+// are of one snapshot. It shows one session: NotFound says that it was removed, or that another one is under its id now. One
+// that is not there yet has no events.
+func Journal(view func(func(Reader) error) error, session perdure.SessionID) func(after int64, limit int) ([]perdure.Event, error) {
+	var first *Session // as it was when it was there for the first time
+	return func(after int64, limit int) (events []perdure.Event, err error) {
+		var row Session
+		err = view(func(r Reader) (err error) {
+			if row, err = r.Session(session); err == nil {
+				events, err = r.Events(session, after, limit)
+			}
+			return err
+		})
+		switch {
+		case err != nil && first == nil && errors.Is(err, perdure.NotFound):
+			return nil, nil
+		case err != nil:
+			return nil, err
+		case first == nil:
+			first = &row
+		case row.Secret != first.Secret || row.Org != first.Org || !row.CreatedAt.Equal(first.CreatedAt):
+			return nil, fmt.Errorf("session %s: %w: another one is under its id", session, perdure.NotFound)
+		}
+		return events, nil
+	}
 }
 
 // next takes the oldest frame of a watcher, with the number of commits that came before it. When there is

@@ -49,7 +49,8 @@ type Store interface {
 	View(ctx context.Context, fn func(Reader) error) error
 	// Watch calls fn with every event of a session after seq, in order and without a gap, then with each
 	// new one as it is committed, and in between with the ephemeral frames published meanwhile, which may
-	// be dropped. It returns with fn's error or ctx's. A slow fn delays nobody but itself.
+	// be dropped. It returns with fn's error or ctx's, and with NotFound once the session is removed, whoever takes its id
+	// again. One that is not there yet is waited for. A slow fn delays nobody but itself.
 	Watch(ctx context.Context, session perdure.SessionID, after int64, fn func(Frame) error) error
 	// Publish shows an ephemeral frame to the watchers of its session. It never blocks and is never stored.
 	Publish(frame Frame)

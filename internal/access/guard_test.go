@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -107,6 +108,44 @@ func TestOwnerIsInherited(t *testing.T) {
 }
 
 // must1 is a value that has to be there: the test ends with a panic else.
+// TestFollowEndsWithSession: who follows a session that is removed sees nothing of what another org takes in under its id.
+func TestFollowEndsWithSession(t *testing.T) {
+	t.Parallel()
+	g, _ := newGuard(t)
+	ada, eve := as(t, "acme", "ada"), as(t, "evil", "eve")
+	s := must1(g.NewSession(ada, perdure.Agent{Name: "a"}))
+	var file bytes.Buffer
+	if err := g.Export(ada, s.ID, &file); err != nil {
+		t.Fatal(err)
+	}
+	follows, ended := make(chan struct{}, 1), make(chan error, 1) // one word, and one result
+	go func() {
+		ended <- g.Follow(ada, s.ID, 0, func(f engine.Frame) error {
+			if f.Event != nil && f.Event.Seq == s.LastSeq {
+				follows <- struct{}{}
+			}
+			if f.Event != nil && f.Event.Seq > s.LastSeq {
+				return fmt.Errorf("it shows %s of another org", f.Event.Type())
+			}
+			return nil
+		})
+	}()
+	<-follows
+	if err := g.DeleteSession(ada, s.ID); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := g.Import(eve, &file, engine.Import{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Send(eve, s.ID, perdure.Text("ours")); err != nil {
+		t.Fatal(err)
+	}
+
+	if err := <-ended; !errors.Is(err, perdure.NotFound) {
+		t.Errorf("got %v, want NotFound", err)
+	}
+}
+
 func must1[T any](v T, err error) T {
 	if err != nil {
 		panic(err)

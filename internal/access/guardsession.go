@@ -145,13 +145,23 @@ func (g *Guard) Events(ctx context.Context, id perdure.SessionID, after int64, l
 	return g.inner.Events(ctx, id, after, limit)
 }
 
-// Follow calls fn with every event of a session.
+// Follow calls fn with every event of a session. The store ends it with the session, so it shows one all the time; that it is
+// the one that was looked at before, its first frame says.
 func (g *Guard) Follow(ctx context.Context, id perdure.SessionID, after int64, fn func(engine.Frame) error) error {
-	ctx, err := g.session(ctx, Read, id)
+	inner, err := g.session(ctx, Read, id)
 	if err != nil {
 		return err
 	}
-	return g.inner.Follow(ctx, id, after, fn)
+	sure := false
+	return g.inner.Follow(inner, id, after, func(f engine.Frame) error {
+		if !sure {
+			if _, err := g.session(ctx, Read, id); err != nil {
+				return err
+			}
+			sure = true
+		}
+		return fn(f)
+	})
 }
 
 // Tools lists the tools, which all orgs share.

@@ -72,22 +72,6 @@ func TestC02Forms(t *testing.T) {
 			}
 		}
 	})
-	t.Run("nor does what is told of webhooks and tokens (S17)", func(t *testing.T) {
-		t.Parallel()
-		const evil = "a\x1b]0;x\x07\u202e\u009b31m\u2066b"
-		var out bytes.Buffer
-		a := &app{World: World{Terminal: Terminal{Stdout: true}}, out: &sink{w: &out}}
-		hook := webhook.Webhook{URL: evil, Types: []string{evil}, Disabled: evil}
-		a.fields(a.webhookFields(hook)...)
-		a.tellDelivery(webhook.Delivery{Type: evil, Tries: []webhook.Try{{Error: evil}, {Status: 500, Answer: evil}}})
-		token := engine.Token{Name: evil, Org: evil, User: evil, Scopes: []string{evil}}
-		if err := tokens(a.now()).print(t.Context(), a, output{Output: "table"}, []engine.Token{token}); err != nil {
-			t.Fatal(err)
-		}
-		if text := out.String(); strings.Count(text, "b") < 9 || strings.ContainsAny(text, "\x1b\x07\u202e\u009b\u2066") {
-			t.Errorf("got %q", text)
-		}
-	})
 	t.Run("nothing is an empty list", func(t *testing.T) {
 		t.Parallel()
 		var out, talk bytes.Buffer
@@ -129,3 +113,21 @@ func TestC14NoStack(t *testing.T) {
 }
 
 func quietLog(LogStyle) *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+// TestS17WebhooksAndTokens: nothing of what is told of webhooks and tokens drives a terminal.
+func TestS17WebhooksAndTokens(t *testing.T) {
+	t.Parallel()
+	const evil = "a\x1b]0;x\x07\u202e\u009b31m\u2066b"
+	var out bytes.Buffer
+	a := &app{World: World{Terminal: Terminal{Stdout: true}}, out: &sink{w: &out}}
+	hook := webhook.Webhook{URL: evil, Types: []string{evil}, Disabled: evil}
+	a.fields(a.webhookFields(hook)...)
+	a.tellDelivery(webhook.Delivery{Type: evil, Tries: []webhook.Try{{Error: evil}, {Status: 500, Answer: evil}}})
+	token := engine.Token{Name: evil, Org: evil, User: evil, Scopes: []string{evil}}
+	if err := tokens(a.now()).print(t.Context(), a, output{Output: "table"}, []engine.Token{token}); err != nil {
+		t.Fatal(err)
+	}
+	if text := out.String(); strings.Count(text, "b") < 9 || strings.ContainsAny(text, "\x1b\x07\u202e\u009b\u2066") {
+		t.Errorf("got %q", text)
+	}
+}

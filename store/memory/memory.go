@@ -119,13 +119,7 @@ func (s *Store) View(ctx context.Context, fn func(store.Reader) error) error {
 
 // Watch calls fn with every event of a session after seq, in order and without a gap, and with the frames in between.
 func (s *Store) Watch(ctx context.Context, session perdure.SessionID, after int64, fn func(store.Frame) error) error {
-	read := func(after int64, limit int) (found []perdure.Event, err error) {
-		err = s.View(ctx, func(r store.Reader) error {
-			found, err = r.Events(session, after, limit)
-			return err
-		})
-		return found, err
-	}
+	read := store.Journal(func(fn func(store.Reader) error) error { return s.View(ctx, fn) }, session)
 	return s.hub.Watch(ctx, session, after, read, fn)
 }
 
@@ -199,7 +193,7 @@ var _ store.Reader = (*view)(nil)
 // tx is one transaction: a view of its own that it changes.
 type tx struct {
 	view
-	appended []perdure.SessionID // whose journals grew
+	appended []perdure.SessionID // whose journals grew or went
 }
 
 var _ store.Tx = (*tx)(nil)

@@ -53,6 +53,7 @@ func (t *tx) RemoveSession(id perdure.SessionID) error {
 	t.removeHooks(id)
 	t.snapshots = t.snapshots.remove(string(id))
 	t.sessions = t.sessions.remove(string(id))
+	t.appended = append(t.appended, id) // so that who watches it hears of it
 	return nil
 }
 

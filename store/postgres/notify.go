@@ -171,7 +171,7 @@ func (s *Store) lookAround(ctx context.Context) {
 	}
 }
 
-// lookAt wakes the watchers of sessions that are longer than when they were seen, and returns how long they are. What cannot be read is looked at again.
+// lookAt wakes the watchers of sessions that are longer than when they were seen, or gone, and returns how long they are. What cannot be read is looked at again.
 func (s *Store) lookAt(ctx context.Context, watched []perdure.SessionID, seen map[perdure.SessionID]int64) map[perdure.SessionID]int64 {
 	ctx, stop := context.WithTimeout(ctx, s.cfg.attempt())
 	defer stop()
@@ -200,6 +200,11 @@ func (s *Store) lookAt(ctx context.Context, watched []perdure.SessionID, seen ma
 	}
 	if found.Err() != nil {
 		return seen
+	}
+	for id := range seen {
+		if _, there := now[id]; !there {
+			s.hub.Notify(id) // it may have been removed
+		}
 	}
 	return now
 }

@@ -57,13 +57,7 @@ func (s *Store) enter(ctx context.Context) error {
 
 // Watch calls fn with every event of a session after seq and then with each new one, also those of other processes.
 func (s *Store) Watch(ctx context.Context, session perdure.SessionID, after int64, fn func(store.Frame) error) error {
-	read := func(after int64, limit int) (found []perdure.Event, err error) {
-		err = s.View(ctx, func(r store.Reader) error {
-			found, err = r.Events(session, after, limit)
-			return err
-		})
-		return found, err
-	}
+	read := store.Journal(func(fn func(store.Reader) error) error { return s.View(ctx, fn) }, session)
 	return s.hub.Watch(ctx, session, after, read, fn)
 }
 

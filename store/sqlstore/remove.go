@@ -62,6 +62,7 @@ func (tx *Tx) RemoveSession(id perdure.SessionID) error {
 	if err != nil {
 		return fmt.Errorf("remove session %s: %w", id, err)
 	}
+	tx.noteAppended(id) // so that who watches it hears of it
 	return nil
 }
 

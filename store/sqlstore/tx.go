@@ -67,7 +67,7 @@ func (tx *Tx) Now() time.Time {
 // transaction already, and what came next would be committed on its own.
 func (tx *Tx) Failure() error { return tx.failure }
 
-// Appended returns the sessions whose journals grew, so that the adapter can tell their watchers after the commit.
+// Appended returns the sessions whose journals grew or went, so that the adapter can tell their watchers after the commit.
 func (tx *Tx) Appended() []perdure.SessionID { return tx.appended }
 
 func (tx *Tx) noteAppended(id perdure.SessionID) {

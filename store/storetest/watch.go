@@ -23,6 +23,8 @@ func watchLaws() []law {
 		{"counts_the_frames_that_it_dropped", droppedFrames},
 		{"ends_with_ctx", watchEndsWithContext},
 		{"ends_with_the_error_of_fn", watchEndsWithError},
+		{"ends_with_its_session", watchEndsWithSession},
+		{"ends_when_another_takes_the_id", watchEndsWithHeir},
 		{"ends_with_close", watchEndsWithClose},
 	}
 }
@@ -333,6 +335,44 @@ func watchEndsWithError(s *subject) {
 		s.Errorf("got error %v, want %v", err, errOnPurpose)
 	}
 	s.same("frames shown", shown, 2)
+}
+
+// wantGone wants the Watch to end with its session, and to show nothing more.
+func (w *watching) wantGone() {
+	w.s.Helper()
+	if err := w.end(); !errors.Is(err, perdure.NotFound) {
+		w.s.Errorf("got %v, want NotFound", err)
+	}
+}
+
+func watchEndsWithSession(s *subject) {
+	id := s.session()
+	s.append(id, 1)
+	w := s.follow(id)
+
+	s.write(func(tx store.Tx) error { return tx.RemoveSession(id) })
+
+	w.wantGone()
+}
+
+// Another org takes a session in that was removed, with all that had happened in it, before anybody has looked, and goes on: who
+// watched the first one sees nothing of it.
+func watchEndsWithHeir(s *subject) {
+	id := s.session()
+	s.append(id, 1)
+	w := s.follow(id)
+	d := s.dump(id)
+	d.Session.Org = "acme"
+
+	s.write(func(tx store.Tx) error {
+		if err := tx.RemoveSession(id); err != nil {
+			return err
+		}
+		return tx.Restore(d)
+	})
+	s.append(id, 1)
+
+	w.wantGone()
 }
 
 func watchEndsWithClose(s *subject) {
