@@ -1,0 +1,208 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/backup"
+	"github.com/perdure/perdure/internal/egress"
+	"github.com/perdure/perdure/internal/pgtest"
+	"github.com/perdure/perdure/internal/secret"
+	"github.com/perdure/perdure/webhook"
+)
+
+// twins are two servers, each with a data directory of its own, that share a database.
+type twins struct {
+	one, two *doorway
+}
+
+// newTwins starts both, under the same rules of what leaves, and with the same keys: what one seals the other has to open.
+func newTwins(t *testing.T, rules egress.Rules) twins {
+	t.Helper()
+	w := twins{newDoorway(t, nil), newDoorway(t, nil)}
+	database := "PERDURE_DATABASE=" + pgtest.Database(t, nil)
+	for _, d := range []*doorway{w.one, w.two} {
+		d.env = append(d.env, database)
+		if err := os.MkdirAll(d.data, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := rules.Write(filepath.Join(d.data, egress.RulesFile)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	made := filepath.Join(w.one.data, backup.KeyringFile)
+	if _, err := secret.Create(made); err != nil {
+		t.Fatal(err)
+	}
+	keys, err := os.ReadFile(made)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(w.two.data, backup.KeyringFile), keys, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.one.start()
+	w.two.start()
+	return w
+}
+
+// tally counts what came, by its webhook-id.
+type tally struct {
+	mu   sync.Mutex
+	came map[string]int // guarded by mu
+}
+
+func (r *tally) ServeHTTP(_ http.ResponseWriter, req *http.Request) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.came[req.Header.Get("Webhook-Id")]++
+}
+
+// watched is a stream of a session's events, as somebody at a server reads it.
+type watched struct {
+	mu   sync.Mutex
+	text bytes.Buffer // guarded by mu
+	done chan error   // capacity 1: how it ended
+}
+
+func (w *watched) Write(text []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.text.Write(text)
+}
+
+func (w *watched) count(word string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return strings.Count(w.text.String(), word)
+}
+
+// watch opens a stream at a server with a token, and reads it in the background.
+func (d *doorway) watch(id perdure.SessionID, secret string) *watched {
+	d.t.Helper()
+	ctx, stop := context.WithCancel(d.t.Context())
+	d.t.Cleanup(stop)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, d.url+"/v1/sessions/"+string(id)+"/events", nil)
+	if err != nil {
+		panic(err) // the paths of a test are sound
+	}
+	req.Header.Set("Accept", "text/event-stream")
+	req.Header.Set("Authorization", "Bearer "+secret)
+	resp, err := (&http.Client{Transport: d.http.Transport}).Do(req)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		d.t.Fatalf("a stream for the token: %d", resp.StatusCode)
+	}
+	w := &watched{done: make(chan error, 1)}
+	go func() {
+		_, err := io.Copy(w, resp.Body)
+		_ = resp.Body.Close()
+		w.done <- err
+	}()
+	return w
+}
+
+// status is how a server answers the bearer of a secret.
+func (d *doorway) status(path, secret string) int {
+	d.t.Helper()
+	req, err := http.NewRequestWithContext(d.t.Context(), http.MethodGet, d.url+path, nil)
+	if err != nil {
+		panic(err) // likewise
+	}
+	req.Header.Set("Authorization", "Bearer "+secret)
+	resp, err := d.http.Do(req)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	return resp.StatusCode
+}
+
+// TestTwoServersOneDatabase: what a session does that one server drives is followed at the other, each event is sent to a webhook
+// once, and a token that is revoked at one server is refused by the other, where what it has open ends (S20, S24).
+func TestTwoServersOneDatabase(t *testing.T) {
+	t.Parallel()
+	rounds := 20
+	if testing.Short() {
+		rounds = 6
+	}
+	receiver := &tally{came: map[string]int{}}
+	server := httptest.NewServer(receiver)
+	t.Cleanup(server.Close)
+	w := newTwins(t, egress.Rules{Webhooks: []string{strings.TrimPrefix(server.URL, "http://")}})
+	made, _ := w.one.insist(post{"/v1/webhooks", "hook", fmt.Sprintf(`{"url":%q,"types":["turn.completed"]}`, server.URL)})
+	let, _ := w.one.insist(post{"/v1/tokens", "guest", `{"name":"guest","scopes":["read","write"]}`})
+	var hook webhook.Made
+	var guest struct{ ID, Token string }
+	made.into(t, &hook)
+	if let.into(t, &guest); hook.ID == "" || guest.Token == "" {
+		t.Fatalf("got %s and %s", made.body, let.body)
+	}
+	id := w.one.begin(w.one.script("steps: [{text: done, repeat: true}]"), "begin")
+	stream := w.two.watch(id, guest.Token)
+
+	for i := range rounds {
+		d := []*doorway{w.one, w.two}[i%2]
+		d.insist(say(id, fmt.Sprintf("say-%d", i), "go"))
+		d.rest(id)
+	}
+	w.two.until("the stream at the other server has all turns", func() bool { return stream.count("event: turn.completed") >= rounds })
+	w.two.until("all is delivered", func() bool {
+		var page struct{ Items []webhook.Delivery }
+		w.two.get("/v1/webhooks/"+string(hook.ID)+"/deliveries?limit=200").into(t, &page)
+		sent := 0
+		for _, d := range page.Items {
+			if d.State == webhook.Delivered && d.Attempts == 1 {
+				sent++
+			}
+		}
+		return sent == rounds
+	})
+	receiver.mu.Lock()
+	if len(receiver.came) != rounds {
+		t.Errorf("%d events came, want %d", len(receiver.came), rounds)
+	}
+	for id, n := range receiver.came {
+		if n != 1 {
+			t.Errorf("%s came %d times", id, n)
+		}
+	}
+	receiver.mu.Unlock()
+
+	path := "/v1/sessions/" + string(id)
+	if got := w.two.status(path, guest.Token); got != http.StatusOK {
+		t.Errorf("before it is revoked: %d", got)
+	}
+	req := w.one.request(post{"/v1/tokens/" + guest.ID, "revoke", ""})
+	req.Method = http.MethodDelete
+	if r, err := w.one.do(req); err != nil || r.status != http.StatusOK {
+		t.Fatalf("revoke: %d %s, %v", r.status, r.body, err)
+	}
+	revoked := time.Now()
+	if got := w.two.status(path, guest.Token); got != http.StatusUnauthorized {
+		t.Errorf("the other server answers a revoked token with %d", got)
+	}
+	select {
+	case <-stream.done:
+		t.Logf("the stream at the other server ended %d ms after the revocation", time.Since(revoked).Milliseconds())
+	case <-time.After(waitTime):
+		t.Error("the stream at the other server goes on")
+	}
+	if seen := stream.count("event: turn.completed"); seen != rounds {
+		t.Errorf("the stream showed %d turns, want %d", seen, rounds)
+	}
+	w.two.get(path) // it answers others as before
+}
