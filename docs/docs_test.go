@@ -65,28 +65,65 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// TestRooms wants the folders of the tree in architecture.md.
+// TestRooms compares the tree in architecture.md with the folders that there are, in both directions. A folder below a room may
+// stand in the words about the room.
 func TestRooms(t *testing.T) {
 	t.Parallel()
 	_, text, _ := strings.Cut(read(t, "docs/architecture.md"), "## The rooms\n\n```\nperdure/")
 	text, _, _ = strings.Cut(text, "```")
+	shown := map[string]bool{".": true}
 	var above []string
 	for _, line := range strings.Split(text, "\n")[1:] {
 		depth := (len(line) - len(strings.TrimLeft(line, " "))) / 2
-		for _, word := range strings.Fields(line) {
-			folder, ok := strings.CutSuffix(word, "/")
-			if !ok {
-				break
-			}
-			above = append(above[:depth-1], folder)
-			if !exists(filepath.Join(above...)) {
-				t.Errorf("there is no folder %s", filepath.Join(above...))
+		words, inFront := strings.Fields(line), true
+		for _, word := range words {
+			folder, ok := strings.CutSuffix(strings.TrimRight(word, ",:;."), "/")
+			inFront = inFront && ok
+			switch {
+			case inFront:
+				above = append(above[:depth-1], folder)
+				shown[filepath.Join(above...)] = true
+			case ok:
+				for room := range shown { // the words of a line may be about any of its rooms
+					if below := filepath.Join(room, folder); exists(below) {
+						shown[below] = true
+					}
+				}
 			}
 		}
 	}
-	if len(above) == 0 {
-		t.Error("no tree was found")
+	for folder := range shown {
+		if !exists(folder) {
+			t.Errorf("architecture.md shows %s, which is not there", folder)
+		}
 	}
+	for _, folder := range goFolders(t) {
+		if !shown[folder] {
+			t.Errorf("architecture.md does not show %s", folder)
+		}
+	}
+}
+
+// goFolders are the folders with Go files, without those of test data.
+func goFolders(t *testing.T) []string {
+	t.Helper()
+	var all []string
+	err := fs.WalkDir(os.DirFS(root), ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() && name != "." && (strings.HasPrefix(entry.Name(), ".") || entry.Name() == "testdata") {
+			return fs.SkipDir
+		}
+		if folder := filepath.Dir(name); strings.HasSuffix(name, ".go") && !slices.Contains(all, folder) {
+			all = append(all, folder)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
 }
 
 // TestReadme keeps the first page short, and its example equal to one that runs.
@@ -179,6 +216,7 @@ func TestCommands(t *testing.T) {
 			if !known {
 				t.Errorf("%s: there is no command %q", name, args)
 			}
+			args, _, _ = strings.Cut(args, " -- ") // behind it stands a command of somebody else
 			for _, flag := range regexp.MustCompile(` (--?[a-z][a-z-]*)`).FindAllStringSubmatch(args, -1) {
 				if !hasFlag(help, flag[1]) {
 					t.Errorf("%s: %q has no flag %s", name, args, flag[1])

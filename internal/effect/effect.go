@@ -1,9 +1,9 @@
 // Package effect carries out one command of the root: it asks the model, runs or takes over a tool call,
 // runs a task, and commits what happened together with the decision that follows from it.
 //
-// It may import the root, agent, model, tool, dispatch, store, sessionfile, foldcache and telemetry. The one thing to know: the order of the steps of
-// a call is kept here, and only here. Claim, then run, then settle with the event; nothing is told to
-// anybody before its commit.
+// It may import the root, agent, budget, model, tool, dispatch, store, and of internal: sessionfile, foldcache, meter, telemetry
+// and veil. The one thing to know: the order of the steps of a call is kept here, and only here. Claim, then run, then settle
+// with the event; nothing is told to anybody before its commit.
 package effect
 
 import (
