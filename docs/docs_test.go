@@ -442,7 +442,7 @@ func commandHelp(t *testing.T) map[string]string {
 	t.Helper()
 	_, list, _ := strings.Cut(perdure(t, "--help"), "Commands:\n")
 	all := map[string]string{}
-	for _, command := range regexp.MustCompile(`(?m)^ {2}([a-z]+(?: [a-z]+)?)(?: {2,}|$)`).FindAllStringSubmatch(list, -1) {
+	for _, command := range regexp.MustCompile(`(?m)^ {2}([a-z-]+(?: [a-z-]+)?)(?: {2,}|$)`).FindAllStringSubmatch(list, -1) {
 		all[command[1]] = perdure(t, append(strings.Fields(command[1]), "--help")...)
 	}
 	return all
