@@ -11,9 +11,9 @@ import (
 	"github.com/perdure/perdure/model/scripted"
 )
 
-// TestData reads every block of JSON, YAML and Go: a script as the scripted model reads it, the rest as its language. The pieces of
+// TestBlocks reads every block of JSON, YAML and Go: a script as the scripted model reads it, the rest as its language. The pieces of
 // Go that stand in a package are compared with it elsewhere (TestHowTos, TestReadme).
-func TestData(t *testing.T) {
+func TestBlocks(t *testing.T) {
 	t.Parallel()
 	read := map[string]int{}
 	for name, text := range pages(t) {
@@ -54,8 +54,8 @@ func readBlock(language, block string) error {
 	return yaml.Unmarshal([]byte(block), &value)
 }
 
-// TestDataIsRead: what is broken is seen.
-func TestDataIsRead(t *testing.T) {
+// TestBlocksAreRead: what is broken is seen.
+func TestBlocksAreRead(t *testing.T) {
 	t.Parallel()
 	for language, broken := range map[string]string{"json": `{"a": }`, "go": "if {", "yaml": "steps: [{txt: a}]"} {
 		if readBlock(language, broken) == nil {
