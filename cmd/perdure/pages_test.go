@@ -29,7 +29,7 @@ import (
 
 const (
 	module   = "../.."
-	pageTime = 4 * time.Minute // for all of a page, on a machine that has other work
+	pageTime = 8 * time.Minute // for all of a page, on a machine that has other work
 	pageAddr = "127.0.0.1:7373"
 	omitted  = "…" // in what a page shows: anything within a line; alone on a line: any lines
 )

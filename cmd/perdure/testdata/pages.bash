@@ -89,13 +89,13 @@ questions() {
 }
 
 # cut_off lets a call or task lose everything in the middle: the server, the command's supervisor and the command. A server is at
-# work again afterwards.
+# work again afterwards. The supervisor takes its command along; the other way round it would keep how that ended.
 cut_off() {
 	kill -9 "$SERVER"
 	wait "$SERVER" 2> "$HOME/wait.log"
 	SERVER=
 	perdure doctor --processes -o json > "$HOME/processes.json"
-	grep -oE '"(supervisor|pid)": *[0-9]+' "$HOME/processes.json" | grep -oE '[0-9]+' | xargs kill -9
+	grep -oE '"supervisor": *[0-9]+' "$HOME/processes.json" | grep -oE '[0-9]+' | xargs kill -9
 	served perdure serve
 }
 
