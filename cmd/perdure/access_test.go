@@ -42,12 +42,15 @@ func newMCPRig(t *testing.T) *mcpRig {
 	ended := make(chan error, 1)
 	go func() { ended <- eng.Run(ctx) }()
 	cfg := api.Config{Token: "the token of the data directory", Keyring: access.NewKeyring(access.Config{Store: st, Root: "the token of the data directory"})}
-	handler, err := newMCP(ctx, access.NewGuard(eng, access.Of(st), nil), []string{"*"}, cfg, slog.New(slog.DiscardHandler))
+	cfg.Engine, cfg.Log = access.NewGuard(eng, access.Of(st), nil), slog.New(slog.DiscardHandler)
+	made := newMCP(cfg.Engine, []string{"*"}, cfg)
+	cfg.MCP = made
+	handler, err := api.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := &mcpRig{t: t, eng: eng, web: httptest.NewServer(handler)}
-	t.Cleanup(func() { r.web.Close(); stop(); <-ended; st.Close() })
+	t.Cleanup(func() { r.web.Close(); made.close(); stop(); <-ended; st.Close() })
 	return r
 }
 

@@ -59,7 +59,8 @@ type opening struct {
 	server   *http.Server
 	guests   *guests
 	made     atomic.Pointer[func() (*api.API, error)]
-	mcp      atomic.Pointer[func() (http.Handler, error)] // what answers on /mcp; nil: nothing does
+	mcp      *mcpDoor       // what answers on /mcp now; nil: nothing does. Only touched before it is served and by who renews it
+	ending   sync.WaitGroup // of what answered on /mcp before
 }
 
 // serves lets the API of an engine answer from now on. It is made once, for the first request: until then a start does not
@@ -68,12 +69,15 @@ func (o *opening) serves(eng engine.Engine) {
 	cfg := o.cfg
 	eng = access.NewGuard(eng, access.Of(o.store), cfg.Log)
 	cfg.Engine = eng
+	if before := o.mcp; before != nil {
+		o.ending.Go(before.close)
+	}
+	if len(o.tools) > 0 {
+		o.mcp = newMCP(eng, o.tools, cfg)
+		cfg.MCP = o.mcp
+	}
 	made := sync.OnceValues(func() (*api.API, error) { return api.New(cfg) })
 	o.made.Store(&made)
-	if len(o.tools) > 0 {
-		server := sync.OnceValues(func() (http.Handler, error) { return newMCP(context.Background(), eng, o.tools, cfg, cfg.Log) })
-		o.mcp.Store(&server)
-	}
 }
 
 // api is what answers.
@@ -93,16 +97,6 @@ func (d *door) add(listener net.Listener, cfg api.Config) {
 	o := &opening{listener: listener, cfg: cfg, store: d.keys.store, tools: d.tools, guests: &guests{gone: make(chan struct{})}}
 	o.serves(d.engine)
 	answer := func(w http.ResponseWriter, r *http.Request) {
-		if made := o.mcp.Load(); made != nil && r.URL.Path == "/mcp" {
-			server, err := (*made)()
-			if err != nil {
-				d.log.Error("MCP cannot be served", "error", err)
-				http.Error(w, "MCP cannot be served", http.StatusInternalServerError)
-				return
-			}
-			server.ServeHTTP(w, r)
-			return
-		}
 		a, err := o.api()
 		if err != nil {
 			d.log.Error("the API cannot be served", "error", err)
@@ -249,6 +243,10 @@ func (d *door) close() error {
 	for _, o := range d.open {
 		o.guests.wait(ctx)
 		errs = append(errs, ignoreClosed(o.server.Close()))
+		if o.mcp != nil {
+			o.mcp.close()
+		}
+		o.ending.Wait() // their requests have ended
 	}
 	d.open = nil
 	return errors.Join(errs...)

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -94,7 +95,10 @@ func TestDoorRenews(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := newDoor(called{name: "first"}, memory.New(memory.Config{}), t.TempDir(), slog.New(slog.DiscardHandler))
+	d.tools = []string{"*"}
 	d.add(listener, api.Config{Token: "0123456789abcdef0123456789abcdef"})
+	opening := d.open[0]
+	mcpBefore := opening.mcp
 	goOn, second := make(chan struct{}), make(chan struct{})
 	tries := 0
 	run := d.renewing(func(context.Context) error {
@@ -118,6 +122,7 @@ func TestDoorRenews(t *testing.T) {
 	close(goOn)
 	<-second
 	after := listed(t, listener.Addr().String())
+	mcpAfter := opening.mcp
 	stop()
 
 	lost := d.renewing(func(context.Context) error { return perdure.Lost }, nil)(ctx)
@@ -130,6 +135,16 @@ func TestDoorRenews(t *testing.T) {
 	}
 	if err := <-ended; err != nil || tries != 2 {
 		t.Errorf("it ended with %v, after %d tries", err, tries)
+	}
+	for name, m := range map[string]*mcpDoor{"before": mcpBefore, "after": mcpAfter} { // the end of the door waits for both
+		w := httptest.NewRecorder()
+		m.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/mcp", nil))
+		if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
+			t.Errorf("what answered MCP %s goes on: %d", name, w.Code)
+		}
+	}
+	if mcpAfter == mcpBefore {
+		t.Error("what answers MCP asks the engine that is lost")
 	}
 }
 

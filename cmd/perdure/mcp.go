@@ -15,7 +15,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -69,51 +68,67 @@ func ofTurns(t engine.Tool) bool {
 	}, t.Name)
 }
 
-// newMCP makes the server of /mcp.
-func newMCP(ctx context.Context, eng engine.Engine, names []string, cfg api.Config, log *slog.Logger) (http.Handler, error) {
-	marked, err := markedTools(ctx, eng, names)
+// mcpDoor answers on /mcp: its server is made for the first request. It is safe for concurrent use.
+type mcpDoor struct {
+	log    *slog.Logger
+	server func() (*mcpserver.Server, error) // made once
+
+	mu     sync.Mutex
+	made   *mcpserver.Server // guarded by mu; nil: nobody has asked yet
+	closed bool              // guarded by mu
+}
+
+// newMCP makes what answers on /mcp.
+func newMCP(eng engine.Engine, names []string, cfg api.Config) *mcpDoor {
+	return &mcpDoor{log: cfg.Log, server: sync.OnceValues(func() (*mcpserver.Server, error) {
+		ctx := context.Background()
+		marked, err := markedTools(ctx, eng, names)
+		if err != nil {
+			return nil, err
+		}
+		config := mcpserver.Config{Engine: eng, Tools: marked, Version: version().Version, Log: cfg.Log}
+		if cfg.Local {
+			config.Local = &mcpserver.Principal{ID: localPrincipal}
+		} else {
+			config.Verify = verifiedBefore
+		}
+		return mcpserver.New(ctx, config)
+	})}
+}
+
+// ServeHTTP answers. Once it is closed, clients are to come again.
+func (m *mcpDoor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	m.mu.Lock()
+	if m.closed {
+		m.mu.Unlock()
+		w.Header().Set("Retry-After", "1") // seconds
+		http.Error(w, "the server begins anew", http.StatusServiceUnavailable)
+		return
+	}
+	server, err := m.server()
+	m.made = server
+	m.mu.Unlock()
 	if err != nil {
-		return nil, err
+		m.log.Error("MCP cannot be served", "error", err)
+		http.Error(w, "MCP cannot be served", http.StatusInternalServerError)
+		return
 	}
-	config := mcpserver.Config{Engine: eng, Tools: marked, Version: version().Version, Log: log}
-	if cfg.Local {
-		config.Local = &mcpserver.Principal{ID: localPrincipal}
-	} else {
-		config.Verify = verifiedBefore
-	}
-	server, err := mcpserver.New(ctx, config)
-	if err != nil || cfg.Local {
-		return server, err
-	}
-	return admitting(cfg.Keyring, server), nil
+	server.ServeHTTP(w, r)
 }
 
-// admitting looks at the token of a request before anything else does, so that what the request has under way ends with it. Who
-// is nobody goes on without a principal, and is refused in the words of the protocol.
-func admitting(keys *access.Keyring, next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-		if !strings.EqualFold(scheme, "bearer") || len(r.Header.Values("Authorization")) != 1 {
-			next.ServeHTTP(w, r)
-			return
-		}
-		who, err := keys.Verify(r.Context(), strings.TrimSpace(token), r.RemoteAddr)
-		var wait *access.Wait
-		switch {
-		case errors.As(err, &wait):
-			w.Header().Set("Retry-After", strconv.Itoa(1+int(wait.For.Seconds())))
-			http.Error(w, wait.Error(), http.StatusTooManyRequests)
-			return
-		case err == nil:
-			ctx, leave := keys.While(r.Context(), who)
-			defer leave()
-			r = r.WithContext(ctx)
-		}
-		next.ServeHTTP(w, r)
-	})
+// close ends the sessions of its clients and what tells them. What runs goes on.
+func (m *mcpDoor) close() {
+	m.mu.Lock()
+	made := m.made
+	m.closed = true
+	m.mu.Unlock()
+	if made != nil {
+		made.Close()
+	}
 }
 
-// verifiedBefore is the principal that admitting found.
+// verifiedBefore is the principal that the API found: it has looked at the token before anything else did, so that what the
+// request has under way ends with it.
 func verifiedBefore(ctx context.Context, _ string) (mcpserver.Principal, error) {
 	who, ok := access.From(ctx)
 	if !ok {

@@ -34,6 +34,7 @@ type Config struct {
 	Log        *slog.Logger                      // nil: discarded
 	Telemetry  *telemetry.Server                 // is told of requests; nil: nobody is
 	Metrics    http.Handler                      // answers on /metrics; nil: there are no figures
+	MCP        http.Handler                      // answers on /mcp who was let in; nil: there is nothing there
 
 	Ping          time.Duration // between the comments that keep a stream alive; 0: 15 s
 	Look          time.Duration // between two looks at a list that is followed, at least; 0: 1 s

@@ -77,6 +77,9 @@ func (a *API) answer(out *answer, r *http.Request, req *request) error {
 	if err != nil {
 		return err
 	}
+	if r.URL.Path == mcpPath && a.cfg.MCP != nil {
+		return a.answerMCP(out, r)
+	}
 	route, pattern := a.mux.Handler(r)
 	if escaped := r.URL.EscapedPath(); pattern == "" || path.Clean(escaped) != escaped {
 		return a.unrouted(out, r, route, pattern)

@@ -290,7 +290,7 @@ func (s *Server) follows(p peer, made ofCall) {
 	l := newListened(taskID(made.ID))
 	s.followed[p.session] = l
 	p.reply = nil
-	ctx, end := context.WithCancel(context.Background())
+	ctx, end := context.WithCancel(asking(context.Background(), p.Who))
 	s.group.Go(func() { // until the client's session ends
 		_ = p.session.Wait() // why does not matter
 		end()

@@ -12,6 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/access"
 )
 
 // reply is one answer on its way, and the calls that it tells of. A nil one notes nothing.
@@ -19,6 +20,7 @@ type reply struct {
 	ended chan struct{} // closed when it is noted whether it was written whole
 
 	mu    sync.Mutex
+	who   *access.Principal // guarded by mu; who asked; nil: the local operator
 	calls []perdure.CallKey // guarded by mu
 	ready bool              // guarded by mu; there is a result, which is what is written next
 	begun bool              // guarded by mu; something of it is being written, or was
@@ -85,6 +87,17 @@ func (s *Server) noted(ctx context.Context, key perdure.CallKey) (waited bool) {
 	return waited
 }
 
+// by notes who asked.
+func (r *reply) by(who *access.Principal) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.who = who
+}
+
+// note notes a call that it tells of.
 func (r *reply) note(key perdure.CallKey) {
 	if r == nil {
 		return
@@ -97,15 +110,23 @@ func (r *reply) note(key perdure.CallKey) {
 // told notes that an answer was written whole: a call of the same content is a new one from now on (M4).
 func (s *Server) told(r *reply) {
 	r.mu.Lock()
-	calls := r.calls
+	calls, who := r.calls, r.who
 	r.mu.Unlock()
 	for _, key := range calls {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(asking(context.Background(), who), 10*time.Second)
 		if err := s.cfg.Engine.ToldCall(ctx, key); err != nil {
 			s.cfg.Log.Warn("it was not noted that a reply was written; a call of the same content joins this one", "call", key, "error", err)
 		}
 		cancel()
 	}
+}
+
+// asking is ctx for who asks; nil: the local operator.
+func asking(ctx context.Context, who *access.Principal) context.Context {
+	if who == nil {
+		return ctx
+	}
+	return access.With(ctx, *who)
 }
 
 // adapt is adaptParams for a whole message.

@@ -71,6 +71,7 @@ func (s *Server) peer(req mcp.Request) (peer, error) {
 		s.mu.Lock()
 		p.reply = s.replies[extra.Header.Get(headerReply)]
 		s.mu.Unlock()
+		p.reply.by(p.Who)
 	case s.cfg.Local != nil:
 		p.Principal = *s.cfg.Local
 	}
@@ -132,9 +133,8 @@ func (s *Server) receive(next mcp.MethodHandler) mcp.MethodHandler {
 		if err != nil {
 			return nil, err
 		}
-		ctx = context.WithValue(ctx, peerKey{}, p)
+		ctx = asking(context.WithValue(ctx, peerKey{}, p), p.Who)
 		if p.Who != nil {
-			ctx = access.With(ctx, *p.Who)
 			if err := p.Who.Check(access.Read); err != nil {
 				return nil, s.rpcError(err)
 			}
