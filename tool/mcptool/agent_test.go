@@ -50,7 +50,7 @@ func newAsker(t *testing.T, f *far, class perdure.EffectClass, script string) *n
 		served, err = mcptool.NewServer(mcptool.ServerConfig{
 			Name: "far", Definitions: defs, Agents: []string{"hold_*", "ask"}, Classes: classes, Handles: handles,
 			Open: func(ctx context.Context, _ perdure.SessionID) (*mcptool.Client, error) {
-				return mcptool.Open(ctx, mcptool.Config{URL: f.web.URL + "/mcp", HTTP: f.web.Client()})
+				return mcptool.Open(ctx, mcptool.Config{URL: f.web.URL + "/mcp", HTTP: f.web.Client(), Patience: n.patience})
 			},
 		})
 		if err != nil {

@@ -169,10 +169,11 @@ func (f *far) goAway(away bool) {
 // near is an engine whose tools are those of a far server.
 type near struct {
 	*side
-	far     *far
-	client  *mcptool.Client
-	session perdure.SessionID
-	kept    func(mcptool.Handle) // is told of each handle before it is kept; nil: nobody is
+	far      *far
+	client   *mcptool.Client
+	session  perdure.SessionID
+	patience time.Duration        // with the server; 0: the client's own
+	kept     func(mcptool.Handle) // is told of each handle before it is kept; nil: nobody is
 }
 
 // watching tells of what is kept.
