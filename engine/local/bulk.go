@@ -16,7 +16,7 @@ import (
 const (
 	bulkWorkers = 64  // wishes that are written at once: they share commits
 	bulkNamed   = 100 // tasks that a dry run names
-	bulksKept   = 100 // bulks that are known
+	bulksKept   = 100 // bulks of each org that are known
 )
 
 // bulks is what was done to many, the oldest first.
@@ -71,8 +71,17 @@ func (l *bulks) find(ctx context.Context, id perdure.BulkID, begin func() engine
 		return nil, false
 	}
 	b = &bulk{org: owner.Org, was: begin()}
-	if len(l.list) >= bulksKept {
-		l.list = slices.Delete(l.list, 0, 1)
+	oldest, kept := -1, 0
+	for i, other := range l.list {
+		if other.org != b.org {
+			continue
+		}
+		if kept++; oldest < 0 {
+			oldest = i
+		}
+	}
+	if kept >= bulksKept {
+		l.list = slices.Delete(l.list, oldest, oldest+1)
 	}
 	l.list = append(l.list, b)
 	return b, false

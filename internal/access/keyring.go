@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"strings"
 	"sync"
 	"time"
@@ -60,12 +61,18 @@ const (
 type Keyring struct {
 	cfg      Config
 	root     [sha256.Size]byte
-	failures failures
+	failures Pace[netip.Addr] // wrong tokens
 
 	mu      sync.Mutex
-	seen    map[string]time.Time                // guarded by mu; by hash, when the use was written last
+	seen    map[string]use                      // guarded by mu; by hash
 	watched map[perdure.TokenID]map[*guest]bool // guarded by mu; who is let in now
 	end     context.CancelFunc                  // guarded by mu; of who looks after them; nil: nobody does
+}
+
+// use is a token that was good.
+type use struct {
+	id      string    // of the token
+	written time.Time // when its use was written last
 }
 
 // NewKeyring returns a keyring.
@@ -83,8 +90,8 @@ func NewKeyring(cfg Config) *Keyring {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	return &Keyring{
-		cfg: cfg, root: sha256.Sum256([]byte(cfg.Root)), failures: failures{burst: cfg.Failures, every: cfg.Forgive},
-		seen: map[string]time.Time{}, watched: map[perdure.TokenID]map[*guest]bool{},
+		cfg: cfg, root: sha256.Sum256([]byte(cfg.Root)), failures: Pace[netip.Addr]{Burst: cfg.Failures, Every: cfg.Forgive},
+		seen: map[string]use{}, watched: map[perdure.TokenID]map[*guest]bool{},
 	}
 }
 
@@ -96,12 +103,12 @@ func (k *Keyring) Verify(ctx context.Context, secret, remote string) (Principal,
 		return Principal{ID: Root, Name: "the token of the data directory", Org: budget.DefaultOrg, Scopes: All()}, nil
 	}
 	hash, addr, now := hex.EncodeToString(sum[:]), addressOf(remote), time.Now()
-	if wait := k.failures.wait(addr, now); wait > 0 && !k.knows(hash) {
+	if wait := k.failures.Wait(addr, now); wait > 0 && !k.knows(hash) {
 		return Principal{}, &Wait{For: wait}
 	}
 	t, err := k.find(ctx, secret, hash)
 	if errors.Is(err, Unknown) {
-		k.failures.count(addr, now)
+		k.failures.Count(addr, now)
 	}
 	if err != nil {
 		return Principal{}, err
@@ -112,6 +119,19 @@ func (k *Keyring) Verify(ctx context.Context, secret, remote string) (Principal,
 		p.Scopes = append(p.Scopes, Scope(s))
 	}
 	return p, nil
+}
+
+// Guess returns the id of the principal that the bearer of a secret is or was, without asking the store: enough to refuse them, and
+// not to let them in. Not ok: only Verify can tell.
+func (k *Keyring) Guess(secret string) (id string, ok bool) {
+	sum := sha256.Sum256([]byte(secret))
+	if subtle.ConstantTimeCompare(sum[:], k.root[:]) == 1 && k.cfg.Root != "" {
+		return Root, true
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	last, ok := k.seen[hex.EncodeToString(sum[:])]
+	return last.id, ok
 }
 
 // secretLength is that of a secret: what has another one is not looked up.
@@ -152,12 +172,12 @@ func (k *Keyring) note(ctx context.Context, t store.AccessToken) {
 	now := time.Now()
 	k.mu.Lock()
 	last, seen := k.seen[t.Hash]
-	due := now.Sub(last) >= usedEvery
+	due := now.Sub(last.written) >= usedEvery
 	if due {
 		if !seen && len(k.seen) >= seenTokens {
 			clear(k.seen)
 		}
-		k.seen[t.Hash] = now
+		k.seen[t.Hash] = use{string(t.ID), now}
 	}
 	k.mu.Unlock()
 	if !due || now.Sub(t.UsedAt) < usedEvery {

@@ -51,15 +51,22 @@ func (k *Keyring) While(ctx context.Context, p Principal) (_ context.Context, le
 func (k *Keyring) watch(ctx context.Context) {
 	ticks := time.NewTicker(k.cfg.Look)
 	defer ticks.Stop()
-	for {
+	for away := false; ; {
 		select {
 		case <-ticks.C:
 		case <-ctx.Done():
 			return
 		}
-		if err := k.look(ctx); err != nil && ctx.Err() == nil {
-			k.cfg.Log.Warn("it could not be seen whether tokens in use still live; it is tried again", "error", err)
+		err := k.look(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil && !away:
+			k.cfg.Log.Warn("it cannot be seen whether tokens in use still live; it is tried again", "error", err)
+		case err == nil && away:
+			k.cfg.Log.Info("it can be seen again whether tokens in use still live")
 		}
+		away = err != nil
 	}
 }
 

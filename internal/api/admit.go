@@ -2,13 +2,10 @@ package api
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -23,6 +20,7 @@ type Admission struct {
 	Reads    int           // 0: 512
 	Open     int           // streams, and requests that wait for an outcome; 0: 4,096
 	Bodies   int64         // bytes of bodies that are held at a time; 0: 512 MiB
+	Rate     int           // requests a second of one principal, but for those that stop work; 0: any number
 }
 
 func (c Admission) withDefaults() Admission {
@@ -95,70 +93,6 @@ func lasts(r *http.Request) bool {
 		r.URL.Path == topicsPath || strings.Contains(strings.ToLower(r.Header.Get("Prefer")), "wait")
 }
 
-// gate lets so many in at a time, in the order in which they come, and lets so many more wait for a moment. It is safe for
-// concurrent use and has no goroutines of its own.
-type gate struct {
-	name     string
-	places   chan struct{} // one in it is one who is in
-	most     int64         // who may wait
-	patience time.Duration
-	waiting  atomic.Int64
-}
-
-func newGate(name string, places, waiting int, patience time.Duration) *gate {
-	return &gate{name: name, places: make(chan struct{}, places), most: int64(waiting), patience: patience}
-}
-
-// full reports whether enter would refuse now.
-func (g *gate) full() bool {
-	return g != nil && len(g.places) == cap(g.places) && g.waiting.Load() >= g.most
-}
-
-// enter takes a place, which leave gives back. The error is the refusal, or that of ctx.
-func (g *gate) enter(ctx context.Context) error {
-	if g == nil {
-		return nil
-	}
-	select {
-	case g.places <- struct{}{}:
-		return nil
-	default:
-	}
-	if g.waiting.Add(1) > g.most {
-		g.waiting.Add(-1)
-		return g.refusal()
-	}
-	defer g.waiting.Add(-1)
-	late := time.NewTimer(g.patience)
-	defer late.Stop()
-	select {
-	case g.places <- struct{}{}:
-		return nil
-	case <-late.C:
-		return g.refusal()
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (g *gate) leave() {
-	if g != nil {
-		<-g.places
-	}
-}
-
-// refusal says that the gate is full (H10). How long to stay away is for the client to spread: Retry-After is the least.
-func (g *gate) refusal() error {
-	return &Problem{
-		Status: http.StatusServiceUnavailable, Code: "overloaded", Title: "Overloaded", Retryable: true,
-		Detail: fmt.Sprintf("more is asked for than can be done: %d %s are in work, and enough wait; nothing was done of this. Send it again, later", cap(g.places), g.name),
-		header: http.Header{
-			"Ratelimit-Policy": {strconv.Quote(g.name) + ";q=" + strconv.Itoa(cap(g.places)) + `;qu="concurrent-requests"`},
-			"Ratelimit":        {strconv.Quote(g.name) + ";r=0;t=1"},
-		},
-	}
-}
-
 // room is for bytes. It is safe for concurrent use.
 type room struct {
 	mu   sync.Mutex
@@ -205,23 +139,68 @@ func (m *metered) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// admit lets a request in, and says so little of refusals that they cost little: one line in ten seconds.
+// admit lets a request in.
 func (a *API) admit(ctx context.Context, g *gate) error {
-	err := g.enter(ctx)
+	err := g.enter(ctx, requestOf(ctx).principal)
 	if err != nil {
 		a.refused(ctx, g.name)
 	}
 	return err
 }
 
-// refusalsEvery is how often refusals are told of in the log.
+// turnAway refuses a request of somebody who was let in before, where that can be said before their token is looked up and their
+// body is read: a refusal is to cost little. What stops work is not counted, and never too much.
+func (a *API) turnAway(r *http.Request, req *request, out *answer, g *gate) error {
+	if g == nil {
+		return nil
+	}
+	who, known := a.guess(r)
+	if !known {
+		return nil
+	}
+	req.principal = who
+	if err := a.pace(r.Context(), out, g); err != nil {
+		return err
+	}
+	if isWrite(r.Method) && g.full(who) {
+		a.refused(r.Context(), g.name)
+		return g.refusal()
+	}
+	return nil
+}
+
+// pace counts a request against the rate of its principal, once. What stops work is not counted.
+func (a *API) pace(ctx context.Context, out *answer, g *gate) error {
+	req := requestOf(ctx)
+	if g == nil || g == a.gates.urgent || req.counted {
+		return nil
+	}
+	req.counted = true
+	err := a.rate.take(req.principal, out.Header())
+	if err != nil {
+		a.refused(ctx, "rate")
+	}
+	return err
+}
+
+// guess is who asks, as far as that is known without the store.
+func (a *API) guess(r *http.Request) (id string, known bool) {
+	if a.cfg.Local {
+		return orDefault(r.Header.Get("Perdure-Actor"), actorUser), true
+	}
+	_, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	return a.cfg.Keyring.Guess(strings.TrimSpace(token))
+}
+
+// refusalsEvery is how often refusals are told of in the log: they are to cost little.
 const refusalsEvery = 10 * time.Second
 
-// refused counts a request that was not let in.
+// refused counts a request that was not let in, and waits until it may be told so.
 func (a *API) refused(ctx context.Context, name string) {
 	requestOf(ctx).refused = true
 	n, now, said := a.refusals.Add(1), time.Now().UnixNano(), a.refusalsSaid.Load()
 	if now-said > int64(refusalsEvery) && a.refusalsSaid.CompareAndSwap(said, now) {
 		a.cfg.Log.Warn("requests are refused: more is asked for than can be done", "of", name, "refused_until_now", n)
 	}
+	a.slowly(ctx)
 }

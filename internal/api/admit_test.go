@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -24,22 +25,22 @@ func TestGate(t *testing.T) {
 		began := time.Now()
 		entered := make(chan int, 10)
 		for range 2 {
-			if err := g.enter(t.Context()); err != nil {
+			if err := g.enter(t.Context(), "a"); err != nil {
 				t.Fatal(err)
 			}
 		}
 		for i := range 3 {
 			go func() {
-				if err := g.enter(t.Context()); err == nil {
+				if err := g.enter(t.Context(), "a"); err == nil {
 					entered <- i
 				}
 			}()
 			synctest.Wait()
 		}
-		if !g.full() {
+		if !g.full("a") {
 			t.Error("it takes more")
 		}
-		if err := g.enter(t.Context()); !refusedBy(err) || time.Since(began) != 0 {
+		if err := g.enter(t.Context(), "a"); !refusedBy(err) || time.Since(began) != 0 {
 			t.Errorf("got %v after %s", err, time.Since(began))
 		}
 		for i := range 3 {
@@ -50,8 +51,109 @@ func TestGate(t *testing.T) {
 			}
 		}
 		g.leave()
-		if g.full() || g.waiting.Load() != 0 || len(g.places) != 1 {
-			t.Errorf("%d are in and %d wait", len(g.places), g.waiting.Load())
+		if g.full("a") || g.waiting != 0 || g.in != 1 {
+			t.Errorf("%d are in and %d wait", g.in, g.waiting)
+		}
+	})
+}
+
+// TestR22GateTurns: who asks for little comes in although another one fills the line, and costs that one the request that came last.
+func TestR22GateTurns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate("writes", 1, 3, time.Hour)
+		told := make(chan string, 10)
+		ask := func(who, name string) {
+			go func() {
+				if err := g.enter(t.Context(), who); err != nil {
+					name += " refused"
+				}
+				told <- name
+			}()
+			synctest.Wait()
+		}
+		for _, name := range []string{"in", "first", "second", "third"} {
+			ask("noisy", name)
+		}
+		if got := <-told; got != "in" || !g.full("noisy") || g.full("quiet") {
+			t.Errorf("%s came in; full for the noisy one %v, for the quiet one %v", got, g.full("noisy"), g.full("quiet"))
+		}
+		ask("noisy", "fourth")
+		ask("quiet", "quiet")
+		for _, want := range []string{"fourth refused", "third refused", "first", "quiet", "second"} {
+			select {
+			case got := <-told:
+				if got != want {
+					t.Errorf("got %s, want %s", got, want)
+				}
+			default:
+				g.leave()
+				synctest.Wait()
+				if got := <-told; got != want {
+					t.Errorf("got %s, want %s", got, want)
+				}
+			}
+		}
+		g.leave()
+		if g.in != 0 || g.waiting != 0 || len(g.lines) != 0 || len(g.turns) != 0 {
+			t.Errorf("left over: %+v", g)
+		}
+	})
+}
+
+// TestRefusalsAreSlow: the first ones are told at once, more of them only so often, and each within a second.
+func TestRefusalsAreSlow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := &API{refusalPace: newRefusalPace(), draining: make(chan struct{})}
+		began, told := time.Now(), make(chan time.Duration, 1000)
+		for range cap(told) {
+			go func() { a.slowly(t.Context()); told <- time.Since(began) }()
+		}
+		within := map[time.Duration]int{}
+		for range cap(told) {
+			took := <-told
+			within[took]++
+			if took > refusalPatience {
+				t.Fatalf("told after %s", took)
+			}
+		}
+		if within[0] != refusalsAtOnce || within[refusalEvery] != 1 {
+			t.Errorf("%d were told at once, want %d", within[0], refusalsAtOnce)
+		}
+		close(a.draining)
+		began = time.Now()
+		a.slowly(t.Context())
+		if time.Since(began) != 0 {
+			t.Error("a server that ends waits")
+		}
+	})
+}
+
+// TestRate: so many at once, then one each while, and another caller's are not counted.
+func TestRate(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l, header := newRate(2), http.Header{}
+		for left := 1; left >= 0; left-- {
+			if err := l.take("noisy", header); err != nil || header.Get("RateLimit") != fmt.Sprintf(`"caller";r=%d;t=1`, left) {
+				t.Errorf("got %v %v, want %d left", err, header, left)
+			}
+		}
+		err := l.take("noisy", header)
+		if p := (*Problem)(nil); !errors.As(err, &p) || p.Status != 429 || p.header.Get("Retry-After") != "1" || header.Get("RateLimit") != `"caller";r=0;t=1` {
+			t.Errorf("got %v %v", err, header)
+		}
+		if err := l.take("quiet", header); err != nil || header.Get("RateLimit-Policy") != `"caller";q=2;w=1` {
+			t.Errorf("got %v %v", err, header)
+		}
+		<-time.After(time.Second / 2)
+		if err := l.take("noisy", header); err != nil {
+			t.Error(err)
+		}
+		var none *rate
+		if err := none.take("noisy", nil); err != nil {
+			t.Error(err)
 		}
 	})
 }
@@ -61,20 +163,20 @@ func TestGatePatience(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate("writes", 1, 5, time.Second)
-		if err := g.enter(t.Context()); err != nil {
+		if err := g.enter(t.Context(), "a"); err != nil {
 			t.Fatal(err)
 		}
 		began := time.Now()
-		if err := g.enter(t.Context()); !refusedBy(err) || time.Since(began) != time.Second {
+		if err := g.enter(t.Context(), "a"); !refusedBy(err) || time.Since(began) != time.Second {
 			t.Errorf("got %v after %s", err, time.Since(began))
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
-		if err := g.enter(ctx); !errors.Is(err, context.DeadlineExceeded) || g.waiting.Load() != 0 {
-			t.Errorf("got %v, %d wait", err, g.waiting.Load())
+		if err := g.enter(ctx, "a"); !errors.Is(err, context.DeadlineExceeded) || g.waiting != 0 {
+			t.Errorf("got %v, %d wait", err, g.waiting)
 		}
 		var none *gate
-		if err := none.enter(t.Context()); err != nil || none.full() {
+		if err := none.enter(t.Context(), "a"); err != nil || none.full("a") {
 			t.Errorf("who needs no place got %v", err)
 		}
 		none.leave()

@@ -61,11 +61,13 @@ type API struct {
 	olds     olds
 	boards   sources[boardKey, *board]
 	gates    gates
+	rate     *rate
 	work     inWork
 	locks    locks
 	routes   map[string]route  // by method and path, as the router has them
 	policies map[string]policy // by method and path; empty: open
 
+	refusalPace  access.Pace[struct{}]
 	refusals     atomic.Int64 // requests that were not let in
 	refusalsSaid atomic.Int64 // nanoseconds: when the log was told of them
 
@@ -97,8 +99,8 @@ func New(cfg Config) (*API, error) {
 	a := &API{
 		cfg: cfg, policies: map[string]policy{}, mux: http.NewServeMux(), cursors: newCursors(cfg.Token),
 		work: inWork{keys: map[string]bool{}}, locks: locks{held: map[string]*lock{}}, routes: map[string]route{}, draining: make(chan struct{}),
-		gates: newGates(cfg.Admission),
-		olds:  olds{engine: cfg.Engine, reads: make(chan struct{}, oldReads), open: map[oldKey]*old{}},
+		gates: newGates(cfg.Admission), rate: newRate(cfg.Admission.Rate), refusalPace: newRefusalPace(),
+		olds: olds{engine: cfg.Engine, reads: make(chan struct{}, oldReads), open: map[oldKey]*old{}},
 	}
 	a.huma = humago.New(a.mux, document(cfg.Version))
 	a.operations()

@@ -30,6 +30,9 @@ func (a *API) answerMCP(out *answer, r *http.Request) error {
 		}
 		g, lasting = a.gates.ofMCP(requestOf(r.Context()).body)
 	}
+	if err := a.pace(r.Context(), out, g); err != nil {
+		return err
+	}
 	if err := a.admit(r.Context(), g); err != nil {
 		return err
 	}

@@ -80,3 +80,32 @@ func TestStopsWork(t *testing.T) {
 		}
 	}
 }
+
+// TestH10RateOfCallers: a token that sends more than it may is refused with what it needs to know, and no other one is; what stops
+// work gets through.
+func TestH10RateOfCallers(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(c *api.Config) { c.Admission.Rate = 1 })
+	quiet := r.let(`{"name":"quiet"}`)
+	var got reply
+	for range 1000 { // the first are allowed, and how many depends on how long they take
+		if got = r.do(get("/v1/tools")); got.status != 200 {
+			break
+		}
+	}
+	if p := r.refusal(got, 429, "rate_limited"); !p.Retryable || got.header.Get("Retry-After") != "1" ||
+		got.header.Get("RateLimit-Policy") != `"caller";q=1;w=1` || got.header.Get("RateLimit") != `"caller";r=0;t=1` {
+		t.Errorf("got %+v %v", p, got.header)
+	}
+	if got := r.do(get("/v1/tools").as(quiet.Secret)); got.status != 200 || got.header.Get("RateLimit") == "" {
+		t.Errorf("the quiet one got %d %s %v", got.status, got.body, got.header)
+	}
+	for range 10 {
+		if got := r.do(post("/v1/tasks:cancel", `{"filter":{},"dry_run":true}`)); got.status != 202 {
+			t.Errorf("a cancel got %d %s", got.status, got.body)
+		}
+	}
+	if got := r.do(get("/healthz")); got.status != 200 {
+		t.Errorf("health got %d", got.status)
+	}
+}

@@ -28,6 +28,7 @@ type request struct {
 	disclosure Disclosure
 	body       []byte // whole; nil: none came
 	held       int64  // bytes of room that the body takes
+	counted    bool   // against the rate of its principal
 	refused    bool   // there was no place for it
 	rest       func() // writes the rest of an answer that goes on; nil: there is none
 
@@ -72,15 +73,25 @@ func (a *API) answer(out *answer, r *http.Request, req *request) error {
 	if err := a.bounded(r); err != nil {
 		return err
 	}
+	route, pattern := a.mux.Handler(r)
+	g, mcp := a.gates.of(r, pattern), r.URL.Path == mcpPath && a.cfg.MCP != nil
+	if mcp {
+		g = nil // its body tells
+	}
+	if err := a.turnAway(r, req, out, g); err != nil {
+		return err
+	}
 	r, leave, err := a.identify(r, req)
 	defer leave()
 	if err != nil {
 		return err
 	}
-	if r.URL.Path == mcpPath && a.cfg.MCP != nil {
+	if mcp {
 		return a.answerMCP(out, r)
 	}
-	route, pattern := a.mux.Handler(r)
+	if err := a.pace(r.Context(), out, g); err != nil {
+		return err
+	}
 	if escaped := r.URL.EscapedPath(); pattern == "" || path.Clean(escaped) != escaped {
 		return a.unrouted(out, r, route, pattern)
 	}
@@ -88,7 +99,6 @@ func (a *API) answer(out *answer, r *http.Request, req *request) error {
 	if err := a.permit(r.Context(), pattern); err != nil {
 		return err
 	}
-	g := a.gates.of(r, pattern)
 	if !isWrite(r.Method) {
 		if err := a.admit(r.Context(), g); err != nil {
 			return err
@@ -107,7 +117,7 @@ func (a *API) answer(out *answer, r *http.Request, req *request) error {
 	if a.drains() {
 		return draining()
 	}
-	if g.full() { // before the body is read: a refusal is to cost little
+	if g.full(req.principal) { // before the body is read
 		a.refused(r.Context(), g.name)
 		return g.refusal()
 	}

@@ -60,7 +60,7 @@ func (a *API) createToken(ctx context.Context, _ *struct{}, in newToken) (*issue
 
 func (a *API) listTokens(ctx context.Context, in *struct{ Paged }) (*page[engine.Token], error) {
 	return walk(a, in.Paged, grown[engine.Token]{
-		which: whose(ctx) + "tokens",
+		which: audience(ctx) + " tokens", // the root's has those of all orgs
 		all:   func() ([]engine.Token, error) { return a.cfg.Engine.Tokens(ctx) },
 		match: func(engine.Token) bool { return true },
 		id:    func(t engine.Token) string { return string(t.ID) },

@@ -98,6 +98,21 @@ func TestTokenOrders(t *testing.T) {
 	r.refusal(r.do(ask{method: "DELETE", path: "/v1/tokens/" + string(foreign.ID)}.as(admin.Secret)), 404, "not_found")
 }
 
+// TestTokenCursorIsOfItsCaller: where the root stands in the list of all tokens is no place in that of an org, its own included.
+func TestTokenCursorIsOfItsCaller(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	for range 4 {
+		r.let(`{"name":"theirs","org":"acme"}`)
+	}
+	admin := r.let(`{"name":"admin","scopes":["read","admin"]}`)
+	next := want[listed[engine.Token]](r, 200, get("/v1/tokens?limit=1")).Next
+	if got := r.do(get("/v1/tokens?limit=1&cursor=" + next).as(admin.Secret)); next == "" || got.status != 400 {
+		t.Errorf("after %q got %d %s", next, got.status, got.body)
+	}
+	want[listed[engine.Token]](r, 200, get("/v1/tokens?limit=1&cursor="+next))
+}
+
 // TestS24RevokeEndsAStream: a revoked token lets nobody in, and what it had open ends, also when another server was told.
 func TestS24RevokeEndsAStream(t *testing.T) {
 	t.Parallel()

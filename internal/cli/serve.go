@@ -22,6 +22,7 @@ type Serving struct {
 	MCP          []string  // the tools that MCP clients see on /mcp; *: all that need no capability; nil: there is no /mcp
 	AskUntrusted bool      // a person is asked before calls that reach further than a session which read what came from outside (S3)
 	Retention    Retention // likewise
+	Rate         int       // requests a second that each token may send; 0: any number (H10)
 	Traces       string    // URL of the collector that spans are sent to (OTLP over HTTP); empty: none is sent
 	TraceContent bool      // spans hold prompts, answers, arguments and results
 	Log          *slog.Logger
@@ -44,6 +45,7 @@ type serveCommand struct {
 	sandboxFlags
 	Retention    string   `help:"How long a task is kept that has ended, for instance 30d or 720h; 0 means for ever. Default: 30d." placeholder:"DURATION" env:"PERDURE_TASKS_RETENTION"`
 	Disclosure   string   `help:"How much answers say about what failed inside: generic, standard or detailed." placeholder:"MODE" enum:"generic,standard,detailed" default:"standard"`
+	Rate         int      `help:"How many requests a second each token may send, and as many at once; what is more is answered with 429. What stops work is not counted. 0 means any number." placeholder:"N"`
 	AskUntrusted bool     `name:"ask-untrusted" help:"Once a session has read what came from outside (a page, a file, the output of a command), ask a person before each call that reaches further than the session: perdure approve answers."`
 	Ask          []string `help:"Ask a person before each call of this tool: perdure approve answers. Can be given several times." placeholder:"TOOL"`
 	Deny         []string `help:"Let no call of this tool run. Can be given several times." placeholder:"TOOL"`
@@ -57,13 +59,16 @@ func (c *serveCommand) Run(ctx context.Context, a *app) error {
 	if a.flags.Data == "" {
 		return misuse("there is no data directory: this system names no home", "name one with --data or PERDURE_DATA")
 	}
+	if c.Rate < 0 {
+		return misuse("--rate is a number of requests a second", "0 means any number")
+	}
 	sandbox, err := a.sandbox(c.sandbox())
 	if err != nil {
 		return err
 	}
 	err = a.Serve(ctx, Serving{
 		Dir: a.flags.Data, Database: a.flags.Database, Addr: c.Addr, Expose: c.Expose, AllowShell: c.AllowShell, Sandbox: sandbox, Disclosure: c.Disclosure,
-		Ask: c.Ask, Deny: c.Deny, MCP: c.MCPTool, AskUntrusted: c.AskUntrusted, Retention: a.retention(c.Retention), Log: a.log,
+		Ask: c.Ask, Deny: c.Deny, MCP: c.MCPTool, AskUntrusted: c.AskUntrusted, Retention: a.retention(c.Retention), Rate: c.Rate, Log: a.log,
 		Traces: c.OTLPEndpoint, TraceContent: c.TraceContent,
 		Ready: func(s Served) {
 			fmt.Fprintln(a.out, s.URL)
