@@ -378,8 +378,8 @@ func (f *follower) printed() string {
 	return string(text)
 }
 
-// ends waits for its end, with this exit code.
-func (f *follower) ends(code int) {
+// ends waits for its end, with one of these exit codes.
+func (f *follower) ends(codes ...int) {
 	f.d.t.Helper()
 	late := atomic.Bool{}
 	timer := time.AfterFunc(waitTime, func() {
@@ -389,8 +389,8 @@ func (f *follower) ends(code int) {
 	defer timer.Stop()
 	err := f.cmd.Wait()
 	var failed *exec.ExitError
-	if err != nil && !errors.As(err, &failed) || f.cmd.ProcessState.ExitCode() != code {
-		f.d.t.Errorf("%s: %v, want exit code %d; killed because it was late: %t", f.name, err, code, late.Load())
+	if err != nil && !errors.As(err, &failed) || !slices.Contains(codes, f.cmd.ProcessState.ExitCode()) {
+		f.d.t.Errorf("%s: %v, want exit code %v; killed because it was late: %t", f.name, err, codes, late.Load())
 	}
 }
 

@@ -51,7 +51,7 @@ func (c *helpCommand) Run(a *app) error {
 		fmt.Fprintln(a.out, strings.Trim(text, "\n"))
 		return nil
 	}
-	if _, err := a.kong.Parse(append(c.Topic, "--help")); err != nil {
+	if _, err := a.kong.Parse(append(c.Topic, "--help")); err != nil && len(c.Topic) > 0 { // without one the help is printed, and no command is found
 		names := slices.Sorted(maps.Keys(topics()))
 		return misuse(fmt.Sprintf("there is no help on %q", strings.Join(c.Topic, " ")),
 			"the topics are "+strings.Join(names, ", ")+"; "+program+" --help lists the commands")

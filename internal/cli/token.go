@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -67,6 +68,9 @@ func (c *tokenCreate) Run(ctx context.Context, a *app) error {
 		made, err := eng.CreateToken(ctx, engine.TokenOrder{
 			Name: c.Name, Org: c.Org, User: c.User, Scopes: c.Scope, Agent: c.Agent, Expires: expires, By: operator,
 		})
+		if errors.Is(err, perdure.Conflict) { // an answer that was lost had the secret
+			return &fault{err: err, what: err.Error(), todo: program + " token revoke TOKEN  ends the one that was made; then make another"}
+		}
 		if err != nil {
 			return err
 		}
