@@ -1,6 +1,9 @@
 package perdure
 
-import "context"
+import (
+	"context"
+	"fmt"
+)
 
 // Kind is a kind of error. It is itself an error, so that a caller asks errors.Is(err, perdure.NotFound).
 // Adapters turn their driver's errors into kinds at the border; each way in maps a kind once (ER1).
@@ -21,6 +24,21 @@ const (
 
 // Error makes Kind an error; its text is the kind's name.
 func (k Kind) Error() string { return string(k) }
+
+// Rotated is the error of who asks for a place of a task's log that is not there any more, or never was: it is in the middle of
+// more output than is kept, which is the beginning and the end. Its kind is NotFound.
+type Rotated struct {
+	Offset int64 // that was asked for
+	First  int64 // where the log goes on
+}
+
+// Error says where the log goes on.
+func (r *Rotated) Error() string {
+	return fmt.Sprintf("the log was rotated: it was longer than what is kept of one, and of what is behind byte %d it has nothing before byte %d. Read on from there", r.Offset, r.First)
+}
+
+// Unwrap makes it NotFound.
+func (r *Rotated) Unwrap() error { return NotFound }
 
 // Cause is why a context of running work ended. It is itself an error, so that a tool reads it with
 // context.Cause and tells the causes apart by value, never by text (TL4, ER1).

@@ -38,6 +38,13 @@ type Delivery struct {
 	Claimed bool              // it came home: injected, read or drained
 }
 
+// What is kept of a log that is longer (BG13, R21): its beginning, and its end. What is between them is rotated away, and a
+// chunk or two more or less of it.
+const (
+	LogHeadBytes = 32 << 20
+	LogTailBytes = 32 << 20
+)
+
 // MaxLogChunkBytes bounds a chunk of a log: longer output is several chunks (BG13).
 const MaxLogChunkBytes = 64 << 10
 
@@ -76,7 +83,9 @@ type TaskReader interface {
 	// An empty session lists those of all.
 	Deliveries(session perdure.SessionID) ([]Delivery, error)
 	// ReadLog returns chunks from byte offset on, at most max bytes; the first is cut to start at offset.
-	// end is the length of the log. No chunks at offset >= end. NotFound: no such task.
+	// end is the length of the log. No chunks at offset >= end. Each chunk begins where the one before it ends: they stop before
+	// what was left out or rotated away. A *perdure.Rotated: the byte at offset is of that, and the error says where the log goes
+	// on; never with max 0. NotFound: no such task.
 	ReadLog(id perdure.TaskID, offset int64, max int) (chunks []LogChunk, end int64, err error)
 }
 
@@ -106,7 +115,15 @@ type TaskWriter interface {
 	AddDelivery(d Delivery) error
 	// ClaimDeliveries marks the session's unclaimed rows of the tasks as come home and returns how many there were.
 	ClaimDeliveries(session perdure.SessionID, tasks []perdure.TaskID) (int, error)
+	LogWriter
+}
+
+// LogWriter writes the output of tasks. What gets too long is rotated: see LogHeadBytes.
+type LogWriter interface {
 	// AppendLog adds output under the task's attempt and returns the offset of its first byte.
 	// Lost: another attempt has the task. NotFound: no such task. An empty write answers the present end.
 	AppendLog(id perdure.TaskID, attempt int, stream string, p []byte) (int64, error)
+	// SkipLog says under the task's attempt that n bytes of output come here which nobody kept: the log is longer by them.
+	// Lost and NotFound as of AppendLog. Less than one byte is none.
+	SkipLog(id perdure.TaskID, attempt int, n int64) error
 }

@@ -67,6 +67,13 @@ type Sink interface {
 	Heartbeat() perdure.Cause
 }
 
+// Skipper is a sink that can be told of output which nobody reports, since it came faster than anybody reads. The sinks of this
+// runtime are. Offsets of the output behind it count it.
+type Skipper interface {
+	// Skip says that n bytes are missing here, of whichever streams.
+	Skip(n int64) perdure.Cause
+}
+
 // Tasks is the session's own tasks (the port "Session task registry").
 type Tasks interface {
 	// Spawn starts a background run of a tool, or queues it, or asks a person first, and then its state is

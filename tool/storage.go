@@ -84,6 +84,9 @@ type Masking interface {
 	Feed(chunk []byte) []byte
 	// Flush returns what was held back, when nothing more comes.
 	Flush() []byte
+	// Skip says that a piece of the stream is missing here, and returns what may still go out of what came before it. What a
+	// secret has on either side of the piece is not shown.
+	Skip() []byte
 }
 
 // Images is the images that tools leave (the port "Image store"; IM1). An image has at most 20 MB, and its type is

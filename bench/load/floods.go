@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/engine/remote"
 	"github.com/perdure/perdure/internal/cli"
 )
@@ -34,6 +35,9 @@ const floodRule = "  - when: {user_contains: %q, last_role: user}\n    calls: [{
 // floodEnd is the last thing that each command says.
 const floodEnd = "this is the end"
 
+// endlessBytes is how long the log of the command without an end is before it is read and the command canceled.
+const endlessBytes = 1 << 30
+
 // flooded is one command.
 type flooded struct {
 	Name    string  `json:"name"`
@@ -52,9 +56,11 @@ type floods struct {
 	Before     int64     `json:"server_before_bytes"`
 	During     int64     `json:"server_during_bytes"`
 	Supervisor int64     `json:"supervisor_bytes"` // the most that one of them had in RAM
-	Handle     bool      `json:"handle"`           // the endless one could be read while it ran
-	Logged     int64     `json:"logged_bytes"`     // of the endless one
-	Cancel     float64   `json:"cancel_us"`        // from the wish to its end
+	Handle     bool      `json:"handle"`           // the endless one could be read while it ran, its beginning and its end
+	Rotated    bool      `json:"rotated"`          // and what lies between was said to be away, with where it goes on
+	Growth     int64     `json:"endless_growth_bytes"`
+	Logged     int64     `json:"logged_bytes"` // of the endless one
+	Cancel     float64   `json:"cancel_us"`    // from the wish to its end
 }
 
 func (f *floods) print(w io.Writer) {
@@ -66,8 +72,8 @@ func (f *floods) print(w io.Writer) {
 		fmt.Fprintf(w, "%s%-12s %6.2f GB in %5.1f s, head %v, tail %v, result %d bytes, disk %+.1f MiB, server %+.1f MiB (goal 64)\n",
 			label, r.Name, float64(r.Bytes)/1e9, r.Seconds, r.Head, r.Tail, r.Result, float64(r.Disk)/mib, float64(r.Server)/mib)
 	}
-	fmt.Fprintf(w, "           server %.1f MiB before, %.1f MiB at most, a supervisor %.1f MiB; endless: read while it ran %v, %.1f MiB logged, canceled after %.0f ms (goal 1000)\n",
-		float64(f.Before)/mib, float64(f.During)/mib, float64(f.Supervisor)/mib, f.Handle, float64(f.Logged)/mib, f.Cancel/1000)
+	fmt.Fprintf(w, "           server %.1f MiB before, %.1f MiB at most, a supervisor %.1f MiB; endless: read while it ran %v, %.1f MiB logged, rotated %v, server %+.1f MiB, canceled after %.0f ms (goal 1000)\n",
+		float64(f.Before)/mib, float64(f.During)/mib, float64(f.Supervisor)/mib, f.Handle, float64(f.Logged)/mib, f.Rotated, float64(f.Growth)/mib, f.Cancel/1000)
 }
 
 // commands are the floods, of a length and of a third of it.
@@ -130,6 +136,9 @@ func measureFloods(ctx context.Context, o options, at site) (found printed, faul
 	err = f.endless(ctx, l, agent)
 	if !f.Handle {
 		faults = append(faults, errors.New("floods: the endless one could not be read while it ran"))
+	}
+	if err == nil && !f.Rotated {
+		faults = append(faults, errors.New("floods: of the endless one nothing was rotated away"))
 	}
 	return f, faults, err
 }
@@ -196,10 +205,18 @@ func (f *floods) endless(ctx context.Context, l *load, agent perdure.Agent) erro
 	if err != nil {
 		return err
 	}
+	watching, stop := context.WithCancel(ctx)
+	var group sync.WaitGroup
+	group.Go(func() { l.watch(watching) })
+	defer func() {
+		stop()
+		group.Wait()
+		f.Growth = l.most.Swap(0) - f.Before
+	}()
 	var task perdure.Task
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for late := time.Now().Add(patience); task.LogBytes < 1<<20 && time.Now().Before(late); <-tick.C {
+	for late := time.Now().Add(patience); task.LogBytes < endlessBytes && time.Now().Before(late); <-tick.C {
 		tasks, err := l.eng.Tasks(ctx, made.ID)
 		if err != nil {
 			return err
@@ -212,7 +229,17 @@ func (f *floods) endless(ctx context.Context, l *load, agent perdure.Agent) erro
 	if err != nil {
 		return err
 	}
-	f.Handle = len(log.Chunks) > 0 && strings.Contains(string(log.Chunks[0].Bytes), "y\ny\n")
+	head, err := l.eng.TaskLog(ctx, task.ID, 0, 100)
+	if err != nil {
+		return err
+	}
+	says := func(log engine.Log) bool {
+		return len(log.Chunks) > 0 && strings.Contains(string(log.Chunks[0].Bytes), "y\ny\n")
+	}
+	f.Handle = says(head) && says(log)
+	var gone *perdure.Rotated
+	_, err = l.eng.TaskLog(ctx, task.ID, endlessBytes/2, 100)
+	f.Rotated = errors.As(err, &gone) && gone.First > gone.Offset
 	began := time.Now()
 	if _, err := l.eng.CancelTask(ctx, task.ID, "load", "enough"); err != nil {
 		return err

@@ -20,6 +20,9 @@ func (e *Engine) TaskLog(ctx context.Context, id perdure.TaskID, offset int64, m
 	for err == nil && log.Next < log.End && log.Next-log.Offset < int64(max) {
 		var more engine.Log
 		more, err = e.logPiece(ctx, id, log.Next, int(min(int64(max)-(log.Next-log.Offset), logBytes)))
+		if gone := (*perdure.Rotated)(nil); errors.As(err, &gone) {
+			return log, nil // up to what was rotated away
+		}
 		if err == nil && more.Next <= log.Next {
 			break // it has nothing more to give, whatever its end says
 		}
@@ -32,6 +35,10 @@ func (e *Engine) TaskLog(ctx context.Context, id perdure.TaskID, offset int64, m
 func (e *Engine) logPiece(ctx context.Context, id perdure.TaskID, offset int64, most int) (log engine.Log, err error) {
 	query := url.Values{"offset": {strconv.FormatInt(offset, 10)}, "limit": {strconv.Itoa(max(most, 1))}}
 	_, err = e.call(ctx, request{what: "log of " + string(id), path: taskPath(id) + "/log", query: query}, &log)
+	var problem *Problem
+	if errors.As(err, &problem) && problem.First != nil {
+		err = fmt.Errorf("log of %s: %w", id, &perdure.Rotated{Offset: offset, First: *problem.First})
+	}
 	if most <= 0 {
 		log.Chunks, log.Next = nil, log.Offset
 	}
@@ -40,7 +47,8 @@ func (e *Engine) logPiece(ctx context.Context, id perdure.TaskID, offset int64, 
 
 // FollowLog calls fn with a task's output from a byte offset on, and with more as it comes, until the task has
 // ended and all was given. No byte is given twice and none is left out, however often the connection is cut or
-// the server restarts; see Config.Outage. A negative offset counts from the end.
+// the server restarts; see Config.Outage. What was rotated away is not given; the offset of the next chunk says so. A negative
+// offset counts from the end.
 //
 // It ends with nil, fn's error, ctx's cause, the server's refusal, or Unavailable.
 func (e *Engine) FollowLog(ctx context.Context, id perdure.TaskID, offset int64, fn func(engine.Chunk) error) error {
@@ -50,6 +58,10 @@ func (e *Engine) FollowLog(ctx context.Context, id perdure.TaskID, offset int64,
 		err := e.stream(ctx, func() request {
 			return request{what: r.what, path: taskPath(id) + "/log", query: url.Values{"offset": {strconv.FormatInt(r.next, 10)}, "follow": {"true"}}}
 		}, r.take)
+		if problem := (*Problem)(nil); errors.As(err, &problem) && problem.First != nil && *problem.First > r.next {
+			r.next = *problem.First
+			continue
+		}
 		if !errors.Is(err, errLogEnd) {
 			return err
 		}
@@ -76,6 +88,9 @@ func (e *Engine) logEnd(ctx context.Context, id perdure.TaskID, next int64) (end
 		return 0, false, err
 	}
 	log, err := e.TaskLog(ctx, id, next, 0)
+	if gone := (*perdure.Rotated)(nil); errors.As(err, &gone) {
+		return gone.First, false, nil // what it sent last was rotated away meanwhile
+	}
 	return log.End, task.State.Terminal() && log.End <= max(next, 0), err
 }
 
@@ -87,6 +102,18 @@ type logReader struct {
 	fn   func(engine.Chunk) error
 }
 
+// skip goes on behind what was rotated away.
+func (r *logReader) skip(data []byte) error {
+	var gap struct {
+		First int64 `json:"first_offset"`
+	}
+	if err := perdure.DecodeKnownJSON(data, &gap); err != nil {
+		return fmt.Errorf("%s: at %d: %w", r.what, r.next, err)
+	}
+	r.next, r.gaps = max(r.next, gap.First), 0
+	return nil
+}
+
 // take hands on what is new of a chunk.
 func (r *logReader) take(got frame) (cut bool, err error) {
 	switch got.event {
@@ -94,6 +121,8 @@ func (r *logReader) take(got frame) (cut bool, err error) {
 		return false, errLogEnd
 	case "slow":
 		return true, nil
+	case "gap":
+		return false, r.skip(got.data)
 	case "log":
 	default:
 		return false, nil

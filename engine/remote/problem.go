@@ -17,6 +17,7 @@ type Problem struct {
 	RequestID string  `json:"request_id"`
 	Retryable bool    `json:"retryable"`
 	Fields    []Field `json:"field_errors,omitempty"`
+	First     *int64  `json:"first_offset,omitempty"` // of a log that was rotated: where it goes on
 }
 
 // Field says what is wrong with one part of a request.

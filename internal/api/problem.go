@@ -27,6 +27,7 @@ type Problem struct {
 	RequestID   string       `json:"request_id"`
 	Retryable   bool         `json:"retryable" doc:"The same request may succeed later."`
 	FieldErrors []FieldError `json:"field_errors,omitempty" doc:"What is wrong with which part of the request."`
+	FirstOffset *int64       `json:"first_offset,omitempty" doc:"Of a log that was rotated: where it goes on."`
 
 	cause  error       // of an internal error, for the log and for detailed
 	header http.Header // goes with the answer
@@ -94,6 +95,7 @@ var transport = map[int]class{
 	http.StatusNotAcceptable:               {code: "not_acceptable", title: "Not acceptable"},
 	http.StatusRequestTimeout:              {code: "request_timeout", title: "Request timeout", retry: true},
 	http.StatusConflict:                    {code: "in_flight", title: "Request in flight", retry: true},
+	http.StatusGone:                        {code: "rotated", title: "Rotated away"},
 	http.StatusPreconditionFailed:          {code: "precondition_failed", title: "Precondition failed"},
 	http.StatusPreconditionRequired:        {code: "precondition_required", title: "Precondition required"},
 	http.StatusRequestEntityTooLarge:       {code: "too_large", title: "Body too large"},
@@ -159,6 +161,11 @@ func (p *Problem) judge(err error, d Disclosure) {
 		if c.seal != "" && d != Detailed {
 			p.Detail = c.seal
 		}
+		var gone *perdure.Rotated
+		if errors.As(err, &gone) {
+			p.Status, p.Code, p.Title, p.FirstOffset = http.StatusGone, "", "", &gone.First
+			p.fill(transport[p.Status])
+		}
 		var field *fieldError
 		if errors.As(err, &field) {
 			p.FieldErrors = []FieldError{field.FieldError}
@@ -166,7 +173,7 @@ func (p *Problem) judge(err error, d Disclosure) {
 		break
 	}
 	if d == Generic && p.Code != "" {
-		p.Code, p.Title, p.Detail, p.FieldErrors = "processing_error", "Processing error", generic, nil
+		p.Code, p.Title, p.Detail, p.FieldErrors, p.FirstOffset = "processing_error", "Processing error", generic, nil, nil
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
+	"github.com/perdure/perdure/internal/api"
+	"github.com/perdure/perdure/store"
 )
 
 func TestTasks(t *testing.T) {
@@ -224,5 +226,53 @@ func TestTaskLogLive(t *testing.T) {
 	}
 	if string(body) != "working\n" || err != nil || res.Header.Get("Content-Type") != "application/octet-stream" {
 		t.Errorf("got %q %v %v", body, err, res.Header)
+	}
+}
+
+// TestTaskLogRotated reads a log of which the middle is gone: a place in it is 410 with where the log goes on, and who follows
+// goes on there.
+func TestTaskLogRotated(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	s := r.session()
+	r.say(s, "spawn hold")
+	r.entered("hold")
+	task := r.task(s)
+	path := "/v1/tasks/" + string(task.ID) + "/log"
+	stream := r.open(path, nil)
+	first, _ := stream.next()
+	for first.name == "" {
+		first, _ = stream.next()
+	}
+	const missing = 1000
+	if err := r.store.InTx(t.Context(), func(tx store.Tx) error {
+		err := tx.SkipLog(task.ID, task.Attempt, missing)
+		if err == nil {
+			_, err = tx.AppendLog(task.ID, task.Attempt, "stdout", []byte("the end\n"))
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	r.release()
+
+	var got []string
+	for f, ok := stream.next(); ok; f, ok = stream.next() {
+		if f.name != "" {
+			got = append(got, f.name+" "+f.id)
+		}
+	}
+	if want := "gap 1008, log 1016, end "; first.name != "log" || strings.Join(got, ", ") != want {
+		t.Errorf("got %s, then %s, want %s", first.name, strings.Join(got, ", "), want)
+	}
+	for _, form := range []string{"application/octet-stream", "application/json", "text/event-stream"} {
+		q := get(path + "?offset=500")
+		q.header = map[string]string{"Accept": form}
+		if p := want[api.Problem](r, http.StatusGone, q); p.Code != "rotated" || p.FirstOffset == nil || *p.FirstOffset != 1008 {
+			t.Errorf("%s: got %+v", form, p)
+		}
+	}
+	if got := r.do(get(path + "?offset=4&follow=true")); string(got.body) != "ing\nthe end\n" {
+		t.Errorf("got %q", got.body)
 	}
 }

@@ -3,6 +3,8 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -44,10 +46,10 @@ func (q *logQuery) only(log engine.Log) engine.Log {
 func (a *API) taskLogOperations() {
 	bytes := &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}
 	events := &huma.MediaType{Schema: &huma.Schema{
-		Type: huma.TypeString, Description: "Server-Sent Events: log with a Chunk as data and the offset after it as id; end when the task has ended and all was sent.",
+		Type: huma.TypeString, Description: "Server-Sent Events: log with a Chunk as data and the offset after it as id; gap with the first_offset at which it goes on, where something was rotated away; end when the task has ended and all was sent.",
 	}}
 	read(a, operation{
-		id: "get-task-log", path: "/v1/tasks/{id}/log", policy: reads, summary: "Read or follow the output of a task", errors: []int{http.StatusNotFound},
+		id: "get-task-log", path: "/v1/tasks/{id}/log", policy: reads, summary: "Read or follow the output of a task", errors: []int{http.StatusNotFound, http.StatusGone},
 		forms: map[string]*huma.MediaType{formBytes: bytes, formJSON: {Schema: schema[engine.Log](a)}, formEvents: events},
 	}, a.taskLog)
 	schema[engine.Chunk](a)
@@ -70,7 +72,7 @@ func (a *API) taskLog(ctx context.Context, in *logQuery) (*streamed, error) {
 	if form == formEvents || in.Follow {
 		limit = logPage
 	}
-	log, err := a.cfg.Engine.TaskLog(ctx, in.ID, offset, limit)
+	log, err := a.cfg.Engine.TaskLog(ctx, in.ID, offset, limit) // a place that is rotated away is 410
 	if err != nil {
 		return nil, err
 	}
@@ -112,6 +114,7 @@ type logPlace struct {
 	in     *logQuery
 	task   perdure.Task
 	offset int64
+	gap    func(first int64) error // is told that the log goes on there
 }
 
 // logEvents follows a log as events. The place after a chunk is its id, so a cut stream goes on with no byte lost
@@ -119,6 +122,9 @@ type logPlace struct {
 func (a *API) logEvents(ctx context.Context, s *stream, at logPlace) error {
 	err := s.say("retry: 1000")
 	if err == nil {
+		at.gap = func(first int64) error {
+			return s.send(strconv.FormatInt(first, 10), "gap", fmt.Appendf(nil, `{"first_offset":%d}`, first))
+		}
 		err = a.followLog(ctx, at, s, func(chunk engine.Chunk) error {
 			data, err := json.Marshal(chunk)
 			if err != nil {
@@ -137,6 +143,7 @@ func (a *API) logEvents(ctx context.Context, s *stream, at logPlace) error {
 func (a *API) logBytes(ctx context.Context, s *stream, at logPlace) error {
 	err := s.out.Flush()
 	if err == nil {
+		at.gap = func(int64) error { return nil } // bytes have no words for it
 		err = a.followLog(ctx, at, nil, func(chunk engine.Chunk) error {
 			if err := s.part(string(chunk.Bytes)); err != nil {
 				return err
@@ -187,6 +194,12 @@ func (a *API) followLog(ctx context.Context, at logPlace, pinged *stream, show f
 func (a *API) showLog(ctx context.Context, at logPlace, show func(engine.Chunk) error) (int64, error) {
 	for {
 		log, err := a.cfg.Engine.TaskLog(ctx, at.task.ID, at.offset, logPage)
+		var gone *perdure.Rotated
+		if errors.As(err, &gone) { // who follows goes on behind it
+			if at.offset, err = gone.First, at.gap(gone.First); err == nil {
+				continue
+			}
+		}
 		if err != nil {
 			return at.offset, err
 		}

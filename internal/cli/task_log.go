@@ -51,7 +51,7 @@ func (c *taskLog) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		at := logPlace{id: t.ID, offset: c.Offset, only: only, out: bytesOut{out}}
+		at := logPlace{id: t.ID, offset: c.Offset, only: only, notes: a.Stderr, out: bytesOut{out}}
 		var lines *lineOut
 		if c.Grep != "" || c.Timestamps || c.Prefix || c.Tail > 0 && only.chooses() {
 			lines = &lineOut{w: out, grep: only.grep, stamps: c.Timestamps, keep: c.Tail}
@@ -108,6 +108,7 @@ type logPlace struct {
 	id     perdure.TaskID
 	offset int64
 	only   logSieve
+	notes  io.Writer // is told what is missing
 	out    interface {
 		chunk(engine.Chunk) error
 		caughtUp() error // all that was there when the command began was written
@@ -138,6 +139,12 @@ func (c *taskLog) print(ctx context.Context, a *app, eng engine.Tasks, at logPla
 func printLog(ctx context.Context, eng engine.Tasks, at logPlace) (next int64, over bool, err error) {
 	for {
 		log, err := eng.TaskLog(ctx, at.id, at.offset, pageBytes)
+		var gone *perdure.Rotated
+		if errors.As(err, &gone) {
+			fmt.Fprintf(at.notes, "perdure: the log has nothing from byte %d to %d: it was rotated away, for there was more than is kept\n", at.offset, gone.First)
+			at.offset = gone.First
+			continue
+		}
 		if err != nil {
 			return at.offset, false, fmt.Errorf("read the log of %s: %w", at.id, err)
 		}
@@ -172,23 +179,44 @@ func tailOffset(ctx context.Context, eng engine.Tasks, id perdure.TaskID, lines 
 		if err != nil {
 			return 0, err
 		}
-		for i := bytes.LastIndexByte(page, '\n'); i >= 0; i = bytes.LastIndexByte(page[:i], '\n') {
-			if lines--; lines == 0 {
-				return from + int64(i) + 1, nil
+		if begin := to - int64(len(page)); begin > from { // what is before it was rotated away
+			if i := lastLines(page, &lines); i >= 0 {
+				return begin + int64(i) + 1, nil
 			}
+			return begin, nil
+		}
+		if i := lastLines(page, &lines); i >= 0 {
+			return from + int64(i) + 1, nil
 		}
 		to = from
 	}
 	return 0, nil
 }
 
+// lastLines takes the line ends of a page off how many are wanted, from behind, and returns the place of the last one; -1: there
+// are not so many.
+func lastLines(page []byte, lines *int) int {
+	for i := bytes.LastIndexByte(page, '\n'); i >= 0; i = bytes.LastIndexByte(page[:i], '\n') {
+		if *lines--; *lines == 0 {
+			return i
+		}
+	}
+	return -1
+}
+
 // span64 is a piece of a log: the bytes from, and those before to.
 type span64 struct{ from, to int64 }
 
+// readLog returns a piece of a log; where something of it was rotated away, only what is behind that.
 func readLog(ctx context.Context, eng engine.Tasks, id perdure.TaskID, s span64) ([]byte, error) {
 	var page []byte
 	for at := s.from; at < s.to; {
 		log, err := eng.TaskLog(ctx, id, at, int(s.to-at))
+		var gone *perdure.Rotated
+		if errors.As(err, &gone) {
+			page, at = nil, gone.First
+			continue
+		}
 		if err != nil {
 			return nil, fmt.Errorf("read the log of %s: %w", id, err)
 		}

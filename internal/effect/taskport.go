@@ -2,6 +2,7 @@ package effect
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -186,6 +187,10 @@ func (p *taskPort) Log(ctx context.Context, id string, offset int64, max int) (t
 	var page tool.LogPage
 	err = p.e.cfg.Store.View(ctx, func(r store.Reader) error {
 		chunks, from, end, err := LogFrom(r, task.ID, offset, max)
+		var gone *perdure.Rotated
+		if errors.As(err, &gone) { // the page says where it begins
+			chunks, from, end, err = LogFrom(r, task.ID, gone.First, max)
+		}
 		page = tool.LogPage{Offset: from, Next: from, End: end}
 		for _, c := range chunks {
 			page.Bytes = append(page.Bytes, c.Bytes...)

@@ -42,6 +42,7 @@ type taskSink struct {
 	closed bool                // guarded by mu; nothing is taken any more
 	failed bool                // guarded by mu; the last flush could not write
 	output []segment           // guarded by mu
+	skip   int64               // guarded by mu; output that is missing before what comes next
 	size   int                 // guarded by mu; bytes in output
 	tail   string              // guarded by mu; the end of the output, as people read it
 	update *perdure.TaskUpdate // guarded by mu; what waits for the row; nil: nothing
@@ -50,8 +51,9 @@ type taskSink struct {
 	named  []perdure.Artifact  // guarded by mu; all that the attempt named: a write replaces the list
 }
 
-// segment is one piece of output as the tool reported it.
+// segment is a piece of output of one stream.
 type segment struct {
+	skip   int64 // bytes that are missing before it
 	stream string
 	bytes  []byte
 }
@@ -208,10 +210,13 @@ func (s *taskSink) write(w waiting) error {
 			return err
 		}
 		for _, piece := range beyond(w.output, end-s.end) {
+			if err := tx.SkipLog(s.task.ID, s.task.Attempt, piece.skip); err != nil {
+				return err
+			}
 			if _, err := tx.AppendLog(s.task.ID, s.task.Attempt, piece.stream, piece.bytes); err != nil {
 				return err
 			}
-			end += int64(len(piece.bytes))
+			end += piece.skip + int64(len(piece.bytes))
 		}
 		update.Attempt, update.LogBytes, update.Tail = s.task.Attempt, end, w.tail
 		change, err := s.e.updateTask(tx, *s.task, update)
@@ -234,13 +239,19 @@ func (s *taskSink) write(w waiting) error {
 	return nil
 }
 
-// beyond drops the first n bytes of output: they are in the log already.
+// beyond drops the first n bytes of output: they are in the log already. A piece that has grown since then is cut.
 func beyond(output []segment, n int64) []segment {
-	for len(output) > 0 && n >= int64(len(output[0].bytes)) {
-		n -= int64(len(output[0].bytes))
+	for len(output) > 0 && n >= output[0].skip+int64(len(output[0].bytes)) {
+		n -= output[0].skip + int64(len(output[0].bytes))
 		output = output[1:]
 	}
-	return output
+	if n <= 0 || len(output) == 0 {
+		return output
+	}
+	first := output[0]
+	skipped := min(n, first.skip)
+	first.skip, first.bytes = first.skip-skipped, first.bytes[n-skipped:]
+	return append([]segment{first}, output[1:]...)
 }
 
 // superseded reports whether a failure is final, because another attempt has the task: then the work ends.
@@ -311,12 +322,36 @@ func (s *taskSink) keep(stream string, delta []byte) perdure.Cause {
 	if s.closed {
 		return s.cause
 	}
-	s.output = append(s.output, segment{stream: stream, bytes: append([]byte(nil), delta...)})
+	if last := len(s.output) - 1; last >= 0 && s.skip == 0 && s.output[last].stream == stream && len(s.output[last].bytes)+len(delta) <= store.MaxLogChunkBytes {
+		s.output[last].bytes = append(s.output[last].bytes, delta...) // a row of the log for each short line would cost more than the line
+	} else {
+		s.output = append(s.output, segment{skip: s.skip, stream: stream, bytes: append([]byte(nil), delta...)})
+	}
+	s.skip = 0
 	s.size += len(delta)
 	s.tail = tailOf(s.tail, stream, delta)
 	s.arm()
 	return s.cause
 }
+
+// Skip makes the log longer by what is missing, as soon as something comes behind it.
+func (s *taskSink) Skip(n int64) perdure.Cause {
+	s.e.cfg.Store.Publish(store.Frame{Session: s.task.Session, Type: "tool.output.delta", Data: ToolOutput{
+		TaskID: s.task.ID, Name: s.task.Tool, Stream: "system", Delta: leftOut(n),
+	}})
+	return s.miss(n)
+}
+
+// miss is Skip without the live frame.
+func (s *taskSink) miss(n int64) perdure.Cause {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.skip += max(n, 0)
+	return s.cause
+}
+
+// leftOut is what watchers are told of output that is missing.
+func leftOut(n int64) string { return fmt.Sprintf("\n[... %d bytes left out ...]\n", n) }
 
 // tailOf is the end of some output after one more piece of it.
 func tailOf(tail, stream string, delta []byte) string {

@@ -52,7 +52,34 @@ func base64Core(code *base64.Encoding, secret string, before int) string {
 }
 
 // table finds the forms of many secrets at once. It does not change.
-type table struct{ written, hex list }
+type table struct {
+	written, hex list
+	longest      int             // bytes in which one of them can be written
+	begins       [1 << 10]uint64 // a bit for each two bytes with which one can begin, however written
+}
+
+// How many bytes stand for one of a form at most: an escape, and the breaks behind it.
+const (
+	hexBytes     = 1 + maxBreaks*(maxBackslashes+1)
+	writtenBytes = maxBackslashes + len("uXXXX") + maxBreaks*(maxBackslashes+1)
+)
+
+// pass returns the next place from at on where a form may begin, as far as two characters tell; the last one may always.
+func (t *table) pass(text []byte, at int) int {
+	for ; at+1 < len(text); at++ {
+		pair := int(text[at])<<8 | int(text[at+1])
+		if t.begins[pair>>6]&(1<<(pair&63)) != 0 {
+			break
+		}
+	}
+	return at
+}
+
+// begin notes two bytes with which a form can begin.
+func (t *table) begin(a, b byte) {
+	pair := int(a)<<8 | int(b)
+	t.begins[pair>>6] |= 1 << (pair & 63)
+}
 
 // list holds forms in the order of their bytes. Those that begin in the same way stand side by side, so that what a text
 // may still become is a range of it, which every byte narrows.
@@ -81,7 +108,37 @@ func newTable(all [][]form) *table {
 	}
 	t.written.order()
 	t.hex.order()
+	for i := range t.begins {
+		t.begins[i] = t.written.pairs[i] | t.hex.pairs[i]
+	}
+	for _, f := range slices.Concat(t.written.forms, t.hex.forms) {
+		most := writtenBytes
+		if f.hex {
+			most = hexBytes
+		}
+		t.longest = max(t.longest, most*len(f.text))
+		for _, first := range []byte{f.text[0], capital(f.text[0])} {
+			for b := range 256 {
+				if escapes(byte(b)) || f.hex && len(f.text) > 1 && small(byte(b)) == f.text[1] {
+					t.begin(first, byte(b))
+				}
+			}
+		}
+	}
+	for _, a := range []byte(`+%\&`) { // a break begins nothing
+		for b := range 256 {
+			t.begin(a, byte(b))
+		}
+	}
 	return &t
+}
+
+// capital makes a hexadecimal digit a capital letter.
+func capital(c byte) byte {
+	if 'a' <= c && c <= 'f' {
+		c &^= 0x20
+	}
+	return c
 }
 
 // order sorts a list and makes one of those that are equal: the one that is found more often.

@@ -66,6 +66,20 @@ func (s *Stream) Flush() []byte {
 	return out
 }
 
+// Skip says that a piece of the text is missing here. What may be the begin of a secret that ends in it is never shown, and
+// neither is as much of what follows as the end of one can take: nobody can tell it from something else.
+func (s *Stream) Skip() (out []byte) {
+	s.refresh()
+	if s.known == nil {
+		out = s.buf // a piece of a character
+	}
+	*s = Stream{set: s.set, known: s.known, fixed: s.fixed}
+	if s.known != nil {
+		s.found = []span{{to: s.known.longest, told: true}}
+	}
+	return out
+}
+
 // refresh takes up what was added to the set or removed. What is held back is read again; what was found stays hidden.
 func (s *Stream) refresh() {
 	if s.fixed {
@@ -83,6 +97,9 @@ func (s *Stream) scan(last bool) {
 		return
 	}
 	for s.next < len(s.buf) {
+		if len(s.begun) == 0 {
+			s.next = s.known.pass(s.buf, s.next)
+		}
 		others, unsure := readings(s.buf[s.next:], last)
 		if unsure {
 			return

@@ -83,6 +83,44 @@ func TestS18EverySplit(t *testing.T) {
 }
 
 // TestWrappedBase64: encoders break long lines, and a secret over a break is found.
+// TestR21Skip takes a piece out of a text, from every place to every other: nothing of a secret is left on either side of it, what
+// is far away from it stays, and a secret that begins where nothing is shown is hidden to its end.
+func TestR21Skip(t *testing.T) {
+	t.Parallel()
+	const secret = "canary-0123456789-abcdefghij"
+	for _, shape := range []string{secret, strings.ReplaceAll(secret, "-", `\u002d`), hex.EncodeToString([]byte(secret))} {
+		text := shape + ".." + shape
+		for from := range len(text) {
+			for to := from; to < len(text); to += 3 {
+				s := redact.NewSet(secret).Stream()
+				out := s.Feed([]byte("before " + text[:from]))
+				out = append(out, s.Skip()...)
+				for i := range 40 { // what may be the end of a secret is hidden, and so is one across the end of that
+					out = append(out, s.Feed([]byte(text[to:]+strings.Repeat("-", i)))...)
+					to = 0
+				}
+				out = append(out, s.Feed([]byte(strings.Repeat(" ", 5_000)+"behind"))...)
+				out = append(out, s.Flush()...)
+
+				got := string(out)
+				for n := range len(shape) - 5 {
+					if strings.Contains(got, shape[n:n+6]) {
+						t.Fatalf("cut from %d to %d: %q is left", from, to, shape[n:n+6])
+					}
+				}
+				if !strings.HasPrefix(got, "before ") || !strings.HasSuffix(got, "behind") {
+					t.Fatalf("got %q", got)
+				}
+				to = len(text)
+			}
+		}
+	}
+	s := redact.NewSet().Stream()
+	if out := string(s.Feed([]byte("a\xc3"))) + string(s.Skip()) + string(s.Feed([]byte("b"))); out != "a\xc3b" {
+		t.Errorf("without a secret: got %q", out)
+	}
+}
+
 func TestWrappedBase64(t *testing.T) {
 	t.Parallel()
 	secret := "canary-0123456789-canary"

@@ -235,6 +235,9 @@ func (b bound) fails(err error) {
 // blind shows nothing, and says so once.
 type blind struct{ said bool }
 
+// Skip shows nothing.
+func (b *blind) Skip() []byte { return nil }
+
 // Feed shows nothing.
 func (b *blind) Feed(chunk []byte) []byte {
 	if b.said || len(chunk) == 0 {

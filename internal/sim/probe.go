@@ -213,6 +213,13 @@ func (s *spyTx) AppendLog(id perdure.TaskID, attempt int, stream string, p []byt
 	return s.Tx.AppendLog(id, attempt, stream, p)
 }
 
+func (s *spyTx) SkipLog(id perdure.TaskID, attempt int, n int64) error {
+	if n > 0 {
+		s.note("skip in log %s %d", id, n)
+	}
+	return s.Tx.SkipLog(id, attempt, n)
+}
+
 func (s *spyTx) PutFile(id perdure.SessionID, f store.File) (bool, error) {
 	s.note("put %s of %s", f.Path, id)
 	return s.Tx.PutFile(id, f)

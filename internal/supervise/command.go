@@ -16,6 +16,7 @@ const (
 	DefaultGrace          = 10 * time.Second
 	DefaultDrain          = 2 * time.Second
 	DefaultOutputMaxBytes = 64 << 20
+	MinOutputMaxBytes     = 64 << 10
 )
 
 // Command is what a run executes. No shell is involved, and nothing is added to it.
@@ -37,8 +38,9 @@ type Command struct {
 	// Drain is how long the run waits for the end of the output after the command's first process has ended, for a
 	// forgotten background process may hold it open; zero is DefaultDrain. Then the rest of the tree is killed.
 	Drain time.Duration
-	// OutputMaxBytes bounds what is kept of both streams together; zero is DefaultOutputMaxBytes. The command is never
-	// blocked by it: what comes later is read, counted and dropped.
+	// OutputMaxBytes bounds what both streams together take on disk; zero is DefaultOutputMaxBytes, and less than
+	// MinOutputMaxBytes is that. Half of it is for the beginning, and half for the end, which gives way to what comes later.
+	// The command is never blocked by it.
 	OutputMaxBytes int64
 }
 

@@ -12,6 +12,10 @@ const (
 	pollMax = 100 * time.Millisecond
 )
 
+// floodIdleTimes is how much longer than it read a follower rests who could not keep up: who reads a flood sees samples of it
+// anyway, and takes a fifth of a processor for them at most.
+const floodIdleTimes = 4
+
 // lingerWait bounds the wait for a supervisor that has written its exit record and has only to leave.
 const lingerWait = time.Second
 
@@ -53,7 +57,8 @@ func (f *follower) follow(ctx context.Context) (Exit, error) {
 	for {
 		// The end is looked for before the output is read, so that an end which is seen has all its output before it.
 		e, ended, endErr := f.run.end()
-		passed, err := f.frames.read(f.from, f.checked(ctx))
+		began, skipped := time.Now(), f.frames.skipped
+		passed, err := f.frames.read(f.from, ended || endErr != nil, f.checked(ctx))
 		switch {
 		case err != nil:
 			return Exit{}, err
@@ -65,7 +70,12 @@ func (f *follower) follow(ctx context.Context) (Exit, error) {
 		if passed > 0 {
 			p.reset()
 		}
-		if err := p.next(ctx); err != nil {
+		if f.frames.skipped > skipped {
+			err = pause(ctx, max(floodIdleTimes*time.Since(began), pollMax))
+		} else {
+			err = p.next(ctx)
+		}
+		if err != nil {
 			return Exit{}, err
 		}
 	}
@@ -85,6 +95,9 @@ func (f *follower) checked(ctx context.Context) func(Chunk) error {
 func (f *follower) checkEnd(e Exit) error {
 	if f.frames.offset != e.OutputBytes {
 		return f.frames.corrupt("the output ends here, but %d bytes were written", e.OutputBytes)
+	}
+	if f.frames.skipped > 0 && e.RotatedBytes == 0 {
+		return f.frames.corrupt("%d bytes before this are missing, and none gave way", f.frames.skipped)
 	}
 	if f.from > e.OutputBytes {
 		return fmt.Errorf("follow from offset %d: the output has only %d bytes", f.from, e.OutputBytes)

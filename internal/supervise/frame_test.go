@@ -52,13 +52,13 @@ func TestFrameReader(t *testing.T) {
 			return nil
 		}
 
-		if _, err := r.read(0, emit); err != nil {
+		if _, err := r.read(0, false, emit); err != nil {
 			t.Fatalf("a torn tail at %d is an error: %v", cut, err)
 		}
 		if err := os.WriteFile(r.f.Name(), file, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := r.read(0, emit); err != nil {
+		if _, err := r.read(0, false, emit); err != nil {
 			t.Fatal(err)
 		}
 
@@ -78,7 +78,7 @@ func FuzzFrameReader(f *testing.F) {
 		r := openFile(t, file)
 		from = max(from, 0)
 		next := from
-		_, err := r.read(from, func(c Chunk) error {
+		_, err := r.read(from, false, func(c Chunk) error {
 			if c.Offset != next || len(c.Bytes) == 0 || len(c.Bytes) > chunkMaxBytes || !bytes.Contains(file, c.Bytes) {
 				t.Errorf("chunk %+v after offset %d", c, next)
 			}

@@ -10,16 +10,22 @@ import (
 	"time"
 )
 
-// outputFile is the supervisor's end of the output file: the only writer.
+// outputFile is the supervisor's end of the output: the only writer. The first file keeps the beginning, and never changes
+// once it is full; what comes later goes to a ring of smaller files, of which the oldest gives way to the newest. So the
+// beginning and the end of any flood are on disk, and an offset means the same byte for ever (R21).
 type outputFile struct {
-	max int64
+	dir string
+	max int64 // of all files together, headers included
 
 	mu      sync.Mutex // guards all below: two pumps write
 	f       *os.File
-	size    int64 // of the file, whole frames only
-	kept    int64 // payload in the file
-	dropped int64 // payload read and not kept
-	failed  error // why nothing is written any more
+	limit   int64   // of f; then the next file is begun
+	size    int64   // of f, whole frames only
+	ring    []int64 // where the files behind the first begin, the oldest first
+	end     int64   // offset of the next byte of payload
+	rotated int64   // payload that gave way
+	dropped int64   // payload read and never kept
+	failed  error   // why nothing is written any more
 	ends    [2]End
 }
 
@@ -28,40 +34,63 @@ func openOutput(dir string, maxBytes int64) (*outputFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &outputFile{max: maxBytes, f: f}, nil
+	maxBytes = max(maxBytes, MinOutputMaxBytes)
+	o := &outputFile{dir: dir, max: maxBytes, f: f, limit: maxBytes / 2}
+	o.ends[0].Stream, o.ends[1].Stream = Stdout, Stderr
+	return o, nil
 }
 
-// append writes one frame: frame has room for the header, then n bytes of payload. It never blocks the command for long
-// and never fails it: what cannot be kept is counted.
+// append writes one frame: frame has room for the header, then n bytes of payload, and is not whole afterwards. It never
+// blocks the command for long and never fails it: what cannot be kept is counted.
 func (o *outputFile) append(s Stream, frame []byte, n int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	keep := int(min(int64(n), o.max-o.kept))
-	if o.dropped += int64(n - keep); keep < n && o.failed == nil {
-		end := &o.ends[0]
-		if s == Stderr {
-			end = &o.ends[1]
+	o.ends[s-Stdout].add(frame[frameHeaderBytes : frameHeaderBytes+n])
+	for at := time.Now(); n > 0; {
+		if o.failed == nil && o.size+frameHeaderBytes >= o.limit {
+			o.failed = o.rotate()
 		}
-		end.Stream = s
-		end.add(frame[frameHeaderBytes+keep : frameHeaderBytes+n])
+		if o.failed != nil {
+			o.dropped += int64(n)
+			return
+		}
+		keep := int(min(int64(n), o.limit-o.size-frameHeaderBytes))
+		putFrameHeader(frame, s, keep, at)
+		o.write(frame[:frameHeaderBytes+keep])
+		if o.failed != nil {
+			continue
+		}
+		o.end += int64(keep)
+		frame, n = frame[keep:], n-keep // the next header takes the place of bytes that are written
 	}
-	if keep <= 0 {
-		return
-	}
-	if o.failed != nil {
-		o.dropped += int64(keep)
-		return
-	}
-	frame = frame[:frameHeaderBytes+keep]
-	putFrameHeader(frame, s, keep, time.Now())
+}
+
+// write adds a whole frame to the file. A frame in the middle is whole or absent: after an error nothing is written behind it,
+// so that the output has no hole that nobody knows of.
+func (o *outputFile) write(frame []byte) {
 	if _, err := o.f.Write(frame); err != nil {
-		// A frame in the middle is whole or absent. Nothing is written behind it, so that the output has no hole.
 		o.failed = errors.Join(err, o.f.Truncate(o.size))
-		o.dropped += int64(keep)
 		return
 	}
 	o.size += int64(len(frame))
-	o.kept += int64(keep)
+}
+
+// rotate begins the next file of the ring, and removes the oldest where there are enough. A reader who has that one open
+// reads it to its end.
+func (o *outputFile) rotate() error {
+	f, err := os.OpenFile(filepath.Join(o.dir, segmentName(o.end)), os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	err = o.f.Close()
+	o.f, o.size, o.limit = f, 0, o.max/2/ringFiles
+	if o.ring = append(o.ring, o.end); err != nil || len(o.ring) <= ringFiles {
+		return err
+	}
+	oldest := o.ring[0]
+	o.rotated += o.ring[1] - oldest
+	o.ring = append(o.ring[:0], o.ring[1:]...)
+	return os.Remove(filepath.Join(o.dir, segmentName(oldest)))
 }
 
 // close puts the file on disk and writes the sums into e.
@@ -69,9 +98,12 @@ func (o *outputFile) close(e *Exit) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	err := errors.Join(o.failed, o.f.Sync(), o.f.Close())
-	e.OutputBytes, e.DroppedBytes = o.kept, o.dropped
+	if len(o.ring) > 0 {
+		err = errors.Join(err, syncDir(o.dir))
+	}
+	e.OutputBytes, e.RotatedBytes, e.DroppedBytes = o.end, o.rotated, o.dropped
 	for _, end := range o.ends {
-		if end.Dropped > 0 {
+		if end.Total > 0 && (o.rotated > 0 || o.dropped > 0) {
 			end.Bytes = end.Bytes[max(0, len(end.Bytes)-EndMaxBytes):]
 			e.Ends = append(e.Ends, end)
 		}

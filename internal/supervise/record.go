@@ -47,30 +47,35 @@ type Exit struct {
 	Cancelled bool      `json:"cancelled"`
 	StartedAt time.Time `json:"started_at"`
 	EndedAt   time.Time `json:"ended_at"`
-	// OutputBytes is the payload in the output file, DroppedBytes what was read and not kept, because of
-	// Command.OutputMaxBytes or for the reason in OutputError.
+	// OutputBytes is where the output ends: the offset behind its last byte. RotatedBytes of it, in the middle, gave way to
+	// what came later, because of Command.OutputMaxBytes. DroppedBytes came after that end and were not kept, for the reason
+	// in OutputError; or, where a supervisor from before there were rotated bytes wrote this, because of the limit.
 	OutputBytes  int64  `json:"output_bytes"`
+	RotatedBytes int64  `json:"rotated_bytes,omitempty"`
 	DroppedBytes int64  `json:"dropped_bytes"`
 	OutputError  string `json:"output_error,omitempty"`
-	// Ends tells of each stream of which something was not kept, because of Command.OutputMaxBytes.
+	// Ends tells of each stream that said anything, when something was not kept.
 	Ends []End `json:"ends,omitempty"`
 	// TreeGone: no process of the command was left when this was written. It is true in every exit record.
 	TreeGone bool `json:"tree_gone"`
 }
 
-// EndMaxBytes is how much of the end of a stream is known when it was too long to be kept.
-const EndMaxBytes = 12 << 10
+// EndMaxBytes is how much of the end of a stream is known when not all of the output was kept.
+const EndMaxBytes = 64 << 10
 
-// End is the end of a stream that was too long to be kept.
+// End is the end of a stream of an output that was too long to be kept.
 type End struct {
-	Stream  Stream `json:"stream"`
-	Dropped int64  `json:"dropped"` // bytes that are not in the output file, these included
-	Bytes   []byte `json:"bytes"`   // the last of them, at most EndMaxBytes
+	Stream Stream `json:"stream"`
+	Total  int64  `json:"total,omitempty"` // bytes that the stream had in all; zero: Dropped says what is known
+	// Dropped is for a supervisor from before there was a Total: bytes of the stream behind what the output has, those of
+	// Bytes included.
+	Dropped int64  `json:"dropped,omitempty"`
+	Bytes   []byte `json:"bytes"` // the last of them, at most EndMaxBytes
 }
 
-// add takes what is not kept.
+// add takes what the stream says.
 func (e *End) add(b []byte) {
-	e.Dropped += int64(len(b))
+	e.Total += int64(len(b))
 	e.Bytes = append(e.Bytes, b[max(0, len(b)-EndMaxBytes):]...)
 	if over := len(e.Bytes) - EndMaxBytes; over > EndMaxBytes {
 		e.Bytes = e.Bytes[:copy(e.Bytes, e.Bytes[over:])]

@@ -16,7 +16,8 @@
 //	ticket, started, revoked   one file, under the name that says what became of it
 //	command                    what to run; removed when it has been read, for its environment may hold secrets
 //	record                     who the supervisor is: host, boot, pid, start time
-//	output                     stdout and stderr in framed chunks, in the order in which they came
+//	output                     stdout and stderr in framed chunks, in the order in which they came: the beginning
+//	output.OFFSET              what came later, from that byte of the whole on; the oldest gives way to the newest
 //	stop                       the request to end, which a lost signal cannot lose
 //	scratch                    HOME and TMPDIR of a confined command; gone when it has ended
 //	exit                       how it ended; written last, when no process of the tree is left
@@ -75,9 +76,12 @@ type Run interface {
 	// in which the supervisor read them), waits for more, and returns the exit when the run has ended and emit has seen
 	// everything. An offset beyond the end is then an error.
 	//
+	// What gave way to later output before it was read is left out, and the offset of the next chunk says so. Who cannot
+	// keep up with a command is shown its beginning, then some of what it says, and its end.
+	//
 	// It ends early with ctx's cause, or with emit's error. Corrupt: the output has a hole, and the error names the file
 	// and the offset; all emitted before was right. Vanished: the supervisor died without leaving an exit.
-	// Following again from the next offset misses nothing and repeats nothing.
+	// Following again from the next offset repeats nothing, and misses nothing but what gave way.
 	Follow(ctx context.Context, from int64, emit func(Chunk) error) (Exit, error)
 
 	// Stop asks for SIGTERM to the command's process group now, and for SIGKILL to the whole tree after grace (zero or

@@ -99,6 +99,7 @@ type Sink struct {
 	streams map[string]*stream // guarded by mu
 	order   []string           // guarded by mu; in which they began
 	closed  bool               // guarded by mu
+	skipped bool               // guarded by mu; output was missing: a stream that begins later may begin anywhere
 }
 
 // stream is one output under the veil.
@@ -124,10 +125,31 @@ func (s *Sink) Output(name string, delta []byte) perdure.Cause {
 	}
 	one := s.streams[name]
 	if one == nil {
-		one = s.veil.stream()
+		if one = s.veil.stream(); s.skipped {
+			one.skip()
+		}
 		s.streams[name], s.order = one, append(s.order, name)
 	}
 	return s.pass(name, one.feed(delta))
+}
+
+// Skip passes on that output is missing. What a secret has on either side of that is never shown.
+func (s *Sink) Skip(n int64) perdure.Cause {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return s.to.Heartbeat()
+	}
+	for _, name := range s.order {
+		if out := s.streams[name].skip(); len(out) > 0 {
+			s.to.Output(name, out)
+		}
+	}
+	s.skipped = true
+	if to, ok := s.to.(tool.Skipper); ok {
+		return to.Skip(n)
+	}
+	return s.to.Heartbeat()
 }
 
 func (s *Sink) pass(name string, out []byte) perdure.Cause {
@@ -179,6 +201,17 @@ func (s *stream) feed(piece []byte) []byte {
 		}
 	}
 	return piece
+}
+
+// skip tells both streams that a piece is missing, the first one's rest being the second one's.
+func (s *stream) skip() (out []byte) {
+	if s.known != nil {
+		out = s.known.Skip()
+	}
+	if s.own != nil {
+		out = append(s.own.Feed(out), s.own.Skip()...)
+	}
+	return out
 }
 
 // flush ends the streams, the first one into the second.

@@ -1914,6 +1914,19 @@ func (x *tx) SettleSpawn(key perdure.CallKey, token perdure.Token, status perdur
 	return err
 }
 
+// SkipLog is SkipLog of store.Tx, as the plan lets it be.
+func (x *tx) SkipLog(id perdure.TaskID, attempt int, n int64) (err error) {
+	fault, err := x.life.before("SkipLog")
+	if err != nil {
+		return err
+	}
+	err = x.inner.SkipLog(id, attempt, n)
+	if failed := x.life.after(fault); failed != nil {
+		return failed
+	}
+	return err
+}
+
 // Snapshot is Snapshot of store.Tx, as the plan lets it be.
 func (x *tx) Snapshot(id perdure.SessionID) (r0 store.Snapshot, err error) {
 	fault, err := x.life.before("Snapshot")

@@ -3,6 +3,7 @@ package memory
 import (
 	"bytes"
 	"fmt"
+	"slices"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/store"
@@ -26,8 +27,33 @@ func (t *tx) AppendLog(id perdure.TaskID, attempt int, stream string, p []byte) 
 		})
 		rest = rest[n:]
 	}
-	t.logs = t.logs.put(string(id), log)
+	t.logs = t.logs.put(string(id), rotated(log))
 	return start, nil
+}
+
+// SkipLog says that output is missing here. A chunk without bytes holds the place.
+func (t *tx) SkipLog(id perdure.TaskID, attempt int, n int64) error {
+	end, err := t.AppendLog(id, attempt, "", nil)
+	if err != nil || n < 1 {
+		return err
+	}
+	log, _ := t.logs.get(string(id))
+	t.logs = t.logs.put(string(id), rotated(append(log, store.LogChunk{Offset: end + n, Attempt: attempt, At: t.now})))
+	return nil
+}
+
+// rotated is a log without what is too long ago and not of its beginning.
+func rotated(log []store.LogChunk) []store.LogChunk {
+	from := slices.IndexFunc(log, func(c store.LogChunk) bool { return c.Offset >= store.LogHeadBytes })
+	last := logEnd(log) - store.LogTailBytes - store.MaxLogChunkBytes
+	if from < 0 || log[from].Offset >= last {
+		return log
+	}
+	to := from
+	for log[to].Offset < last {
+		to++
+	}
+	return slices.Concat(log[:from], log[to:]) // a snapshot sees the old array
 }
 
 // ReadLog returns chunks from byte offset on, at most max bytes; the first is cut to start at offset.
@@ -39,11 +65,18 @@ func (v *view) ReadLog(id perdure.TaskID, offset int64, max int) (chunks []store
 	end = logEnd(log)
 	from := min(offset, end)
 	to := from + min(int64(max), end-from)
+	next := from
 	for _, c := range log {
+		if c.Offset > next && from < to && len(c.Bytes) > 0 {
+			if len(chunks) == 0 {
+				return nil, 0, fmt.Errorf("read log of task %s: %w", id, &perdure.Rotated{Offset: from, First: c.Offset})
+			}
+			break
+		}
 		first, last := clamp(from-c.Offset, c.Bytes), clamp(to-c.Offset, c.Bytes)
 		if first < last {
 			c.Offset, c.Bytes = c.Offset+first, bytes.Clone(c.Bytes[first:last])
-			chunks = append(chunks, c)
+			chunks, next = append(chunks, c), c.Offset+int64(len(c.Bytes))
 		}
 	}
 	return chunks, end, nil

@@ -8,29 +8,20 @@ import (
 )
 
 // The statements of task logs. listChunks relies on store.MaxLogChunkBytes: no chunk that reaches over an
-// offset begins further than that before it.
+// offset begins further than that before it. A row without a body is longer: it stands for what is not there.
 const (
 	selectAttempt = `SELECT attempt FROM task WHERE id = $1`
 	selectLogEnd  = `SELECT byte_offset + size_bytes FROM task_log WHERE task_id = $1 ORDER BY byte_offset DESC LIMIT 1`
 	insertChunk   = `INSERT INTO task_log (task_id, byte_offset, size_bytes, stream, attempt, at_us, body) VALUES ($1, $2, $3, $4, $5, $6, $7)`
 	listChunks    = `SELECT byte_offset, stream, attempt, at_us, body FROM task_log
 		WHERE task_id = $1 AND byte_offset > $2 AND byte_offset < $3 ORDER BY byte_offset`
+	selectNextChunk = `SELECT byte_offset FROM task_log WHERE task_id = $1 AND byte_offset > $2 AND stream <> $3 ORDER BY byte_offset LIMIT 1`
+	deleteChunks    = `DELETE FROM task_log WHERE task_id = $1 AND byte_offset >= $2 AND byte_offset < $3`
 )
 
 // AppendLog adds output under the task's attempt and returns the offset of its first byte.
 func (tx *Tx) AppendLog(id perdure.TaskID, attempt int, stream string, p []byte) (int64, error) {
-	err := tx.holdTask("", id)
-	var owner int64
-	if err == nil {
-		owner, err = one(tx, number, tx.locked(selectAttempt), id)
-	}
-	if err == nil && owner != int64(attempt) {
-		err = fmt.Errorf("%w: attempt %d, the task is at %d", perdure.Lost, attempt, owner)
-	}
-	var start int64
-	if err == nil {
-		start, err = tx.logEnd(id)
-	}
+	start, err := tx.logOf(id, attempt)
 	if err != nil {
 		return 0, fmt.Errorf("append to log of task %s: %w", id, err)
 	}
@@ -42,7 +33,54 @@ func (tx *Tx) AppendLog(id perdure.TaskID, attempt int, stream string, p []byte)
 		}
 		written += len(chunk)
 	}
+	if err := tx.rotateLog(id, start, start+int64(len(p))); err != nil {
+		return 0, fmt.Errorf("append to log of task %s: %w", id, err)
+	}
 	return start, nil
+}
+
+// SkipLog says that output is missing here.
+func (tx *Tx) SkipLog(id perdure.TaskID, attempt int, n int64) error {
+	start, err := tx.logOf(id, attempt)
+	if err == nil && n > 0 {
+		_, err = tx.exec(insertChunk, id, start, n, bytesOf(skippedStream), attempt, micros(tx.Now()), []byte{})
+	}
+	if err == nil {
+		err = tx.rotateLog(id, start, start+n)
+	}
+	if err != nil {
+		return fmt.Errorf("skip in log of task %s: %w", id, err)
+	}
+	return nil
+}
+
+// skippedStream is that of rows which stand for what is not there.
+const skippedStream = "\x00skipped"
+
+// logOf returns the length of a log that an attempt may write to, and holds it.
+func (tx *Tx) logOf(id perdure.TaskID, attempt int) (int64, error) {
+	if err := tx.holdTask("", id); err != nil {
+		return 0, err
+	}
+	owner, err := one(tx, number, tx.locked(selectAttempt), id)
+	if err != nil {
+		return 0, err
+	}
+	if owner != int64(attempt) {
+		return 0, fmt.Errorf("%w: attempt %d, the task is at %d", perdure.Lost, attempt, owner)
+	}
+	return tx.logEnd(id)
+}
+
+// rotateLog removes what is too long ago and not of the beginning, when a log that was longer than what is kept has grown, by
+// rotateStep or past one.
+func (tx *Tx) rotateLog(id perdure.TaskID, before, end int64) error {
+	const rotateStep = 1 << 20
+	if last := end - store.LogTailBytes - store.MaxLogChunkBytes; last > store.LogHeadBytes && before/rotateStep != end/rotateStep {
+		_, err := tx.exec(deleteChunks, id, int64(store.LogHeadBytes), last)
+		return err
+	}
+	return nil
 }
 
 // ReadLog returns chunks from byte offset on, at most max bytes; the first is cut to start at offset.
@@ -57,10 +95,18 @@ func (tx *Tx) ReadLog(id perdure.TaskID, offset int64, max int) (chunks []store.
 	from := min(offset, end)
 	to := from + min(int64(max), end-from)
 	found, err := list(tx, scanChunk, listChunks, id, from-store.MaxLogChunkBytes, to)
+	if chunks = cut(found, from, to); err == nil && len(chunks) == 0 && from < to {
+		var first int64
+		if first, err = one(tx, number, selectNextChunk, id, from, bytesOf(skippedStream)); missing(err) {
+			return nil, end, nil // a skip is the last there is, and goes on
+		} else if err == nil {
+			err = &perdure.Rotated{Offset: from, First: first}
+		}
+	}
 	if err != nil {
 		return nil, 0, fmt.Errorf("read log of task %s: %w", id, err)
 	}
-	return cut(found, from, to), end, nil
+	return chunks, end, nil
 }
 
 // logEnd returns the length of the log.
@@ -72,9 +118,10 @@ func (tx *Tx) logEnd(id perdure.TaskID) (int64, error) {
 	return end, err
 }
 
-// cut leaves of the chunks what lies from byte from on and before byte to.
+// cut leaves of the chunks what lies from byte from on and before byte to, without a hole.
 func cut(chunks []store.LogChunk, from, to int64) []store.LogChunk {
 	var kept []store.LogChunk
+	next := from
 	for _, c := range chunks {
 		if before := from - c.Offset; before > 0 {
 			before = min(before, int64(len(c.Bytes)))
@@ -83,7 +130,11 @@ func cut(chunks []store.LogChunk, from, to int64) []store.LogChunk {
 		if room := max(to-c.Offset, 0); room < int64(len(c.Bytes)) {
 			c.Bytes = c.Bytes[:room]
 		}
+		if c.Offset > next {
+			break
+		}
 		if len(c.Bytes) > 0 {
+			next = c.Offset + int64(len(c.Bytes))
 			kept = append(kept, c)
 		}
 	}

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math"
 
@@ -25,6 +26,8 @@ func logLaws() []law {
 		{"takes_back_a_failed_transaction", logAfterFailure},
 		{"gives_out_copies", logCopies},
 		{"survives_reopening", logSurvives},
+		{"says_what_was_left_out", logSkips},
+		{"keeps_the_beginning_and_the_end", logRotates},
 	}
 }
 
@@ -268,4 +271,63 @@ func logSurvives(s *subject) {
 	got, _ := s.log(t.ID, 0, 100)
 	s.same("chunks", got, want)
 	s.same("offset", s.output(t.ID, "stdout", "after"), int64(7))
+}
+
+// skip says that output is missing.
+func (s *subject) skip(id perdure.TaskID, n int64) {
+	s.Helper()
+	s.write(func(tx store.Tx) error { return tx.SkipLog(id, 1, n) })
+}
+
+// rotated wants the place of a log to be rotated away, and the log to go on at first.
+func (s *subject) rotated(id perdure.TaskID, offset, first int64) {
+	s.Helper()
+	var gone *perdure.Rotated
+	err := s.View(s.ctx, func(r store.Reader) error { _, _, err := r.ReadLog(id, offset, 10); return err })
+	if !errors.As(err, &gone) || gone.First != first || !errors.Is(err, perdure.NotFound) {
+		s.Errorf("at %d: %v, want the log to go on at %d", offset, err, first)
+	}
+}
+
+func logSkips(s *subject) {
+	t := s.create(s.newTask(s.session()))
+	s.output(t.ID, "stdout", "head")
+	s.skip(t.ID, 0)
+	s.skip(t.ID, 100_000)
+	s.same("offset behind it", s.output(t.ID, "stderr", "tail"), int64(100_004))
+	s.refused(perdure.Lost, func(tx store.Tx) error { return tx.SkipLog(t.ID, 2, 1) })
+	s.refused(perdure.NotFound, func(tx store.Tx) error { return tx.SkipLog(mint[perdure.TaskID](s), 1, 1) })
+
+	chunks, end := s.log(t.ID, 2, math.MaxInt)
+	s.same("before it", string(s.whole(chunks, 2)), "ad")
+	s.same("end", end, int64(100_008))
+	for _, offset := range []int64{4, 5, 100_003} {
+		s.rotated(t.ID, offset, 100_004)
+	}
+	chunks, _ = s.log(t.ID, 100_005, 2)
+	s.same("behind it", string(s.whole(chunks, 100_005)), "ai")
+	chunks, end = s.log(t.ID, 50, 0)
+	s.same("nothing asked for", len(chunks), 0)
+	s.same("end", end, int64(100_008))
+}
+
+// What is rotated away is what lies between the beginning and the end; missing output makes a log long without writing it.
+func logRotates(s *subject) {
+	t := s.create(s.newTask(s.session()))
+	s.output(t.ID, "stdout", "first")
+	s.skip(t.ID, store.LogHeadBytes-5)
+	old := s.output(t.ID, "stdout", "old")
+	s.skip(t.ID, store.LogTailBytes)
+	still := s.output(t.ID, "stdout", "new")
+	chunks, _ := s.log(t.ID, old, 3)
+	s.same("before it is too long", string(s.whole(chunks, old)), "old")
+
+	s.skip(t.ID, 4<<20)
+	last := s.output(t.ID, "stdout", "last")
+
+	s.rotated(t.ID, old, still)
+	for offset, want := range map[int64]string{0: "first", still: "new", last: "last"} {
+		chunks, _ := s.log(t.ID, offset, 5)
+		s.same(fmt.Sprint("at ", offset), string(s.whole(chunks, offset)), want)
+	}
 }

@@ -100,7 +100,7 @@ func (b *Bash) RunBackground(ctx context.Context, call tool.Call, env tool.Env, 
 	if run == nil {
 		return ended
 	}
-	return b.follow(ctx, b.runDir(call), run, &output{sink: sink})
+	return b.follow(ctx, b.runDir(call), run, &output{sink: sink, secret: env.Known})
 }
 
 // command makes what is run from what the model said. Its words are one argument of bash, behind a --, so

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/perdure/perdure/internal/supervise"
+	"github.com/perdure/perdure/tool"
 )
 
 // What the model sees of a stream: its beginning and its end. Both streams together stay under the limit of
@@ -13,21 +16,40 @@ const (
 	tailBytes = 12 << 10
 )
 
+// endBytes is how much of the end is held, so that there is something to show behind what may be the end of a secret.
+const endBytes = supervise.EndMaxBytes
+
 // clip keeps the beginning and the end of a stream, however long it is. The zero value is ready.
 type clip struct {
 	head  []byte
-	tail  []byte // at most twice tailBytes; the last tailBytes of it count
+	tail  []byte // of what is behind head; at most twice endBytes, the last endBytes of it count
 	total int64
+	torn  bool // something is missing between head and tail
 }
 
 func (c *clip) write(b []byte) {
 	c.total += int64(len(b))
-	n := min(headBytes-len(c.head), len(b))
-	c.head = append(c.head, b[:n]...)
-	c.tail = append(c.tail, b[n:]...)
-	if over := len(c.tail) - tailBytes; over > tailBytes {
+	if !c.torn {
+		n := min(headBytes-len(c.head), len(b))
+		c.head, b = append(c.head, b[:n]...), b[n:]
+	}
+	c.tail = append(c.tail, b...)
+	if over := len(c.tail) - endBytes; over > endBytes {
 		c.tail = c.tail[:copy(c.tail, c.tail[over:])]
 	}
+}
+
+// skip says that something may be missing here, of this stream or of the other.
+func (c *clip) skip() { c.torn = true }
+
+// end takes the length of the whole stream and what it ends with.
+func (c *clip) end(total int64, end []byte) {
+	if c.total == total {
+		c.torn = false // what was missing was of the other stream
+		return
+	}
+	c.total = total
+	c.tail = end[max(0, int64(len(end))-(total-int64(len(c.head)))):]
 }
 
 // finish takes the end of a stream that went on after what was written here: so many bytes, the last of which are known.
@@ -41,14 +63,21 @@ func (c *clip) finish(missing int64, end []byte) {
 }
 
 // text returns what is kept, as valid UTF-8, and whether that is less than all. A cut falls between two
-// characters.
-func (c *clip) text() (string, bool) {
-	head, tail := c.head, c.tail[max(0, len(c.tail)-tailBytes):]
-	if int64(len(head)+len(tail)) == c.total {
+// characters, and a secret that it falls into is not shown on either side; secrets is nil where none are known.
+func (c *clip) text(secrets tool.Known) (string, bool) {
+	head, tail := c.head, c.tail[max(0, len(c.tail)-endBytes):]
+	if int64(len(head)+len(tail)) == c.total && c.total <= headBytes+tailBytes {
 		return strings.ToValidUTF8(string(head)+string(tail), "\uFFFD"), false
 	}
-	head, tail = wholeEnd(head), wholeStart(tail)
-	gap := fmt.Sprintf("\n[... %d bytes left out ...]\n", c.total-int64(len(head)+len(tail)))
+	if secrets != nil {
+		before, after := secrets.Stream(), secrets.Stream()
+		head = before.Feed(head)
+		after.Skip()
+		tail = after.Feed(tail)
+		tail = append(tail, after.Flush()...)
+	}
+	head, tail = wholeEnd(head), wholeStart(tail[max(0, len(tail)-tailBytes):])
+	gap := fmt.Sprintf("\n[... %d bytes left out ...]\n", max(c.total-int64(len(head)+len(tail)), 0))
 	return strings.ToValidUTF8(string(head)+gap+string(tail), "\uFFFD"), true
 }
 

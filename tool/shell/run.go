@@ -186,16 +186,27 @@ func causeOf(ctx context.Context, err error) perdure.Cause {
 // output takes a command's output as it comes: all of it for the sink, some of it for the model.
 type output struct {
 	sink   tool.Sink
-	known  int64 // bytes that the task's log has already
-	next   int64 // offset of what comes after
-	deaf   bool  // the command is being stopped: what the sink answers is known
-	late   int64 // bytes that came since then
+	known  int64      // bytes that the task's log has already
+	secret tool.Known // of the session; nil: none
+	next   int64      // offset of what comes after
+	deaf   bool       // the command is being stopped: what the sink answers is known
+	late   int64      // bytes that came since then
 	stdout clip
 	stderr clip
 }
 
 // take is one chunk of output. Its error is the sink's cause for the work to end.
 func (o *output) take(c supervise.Chunk) error {
+	missing := c.Offset > o.next
+	if missing {
+		o.stdout.skip()
+		o.stderr.skip()
+	}
+	if lost := c.Offset - max(o.next, o.known); lost > 0 && missing && !o.deaf {
+		if sink, ok := o.sink.(tool.Skipper); ok {
+			sink.Skip(lost) // its answer comes again with the output behind it
+		}
+	}
 	o.next = c.Offset + int64(len(c.Bytes))
 	stream := &o.stdout
 	if c.Stream == supervise.Stderr {
@@ -228,13 +239,17 @@ func (o *output) result(e supervise.Exit) tool.Result {
 		if end.Stream == supervise.Stderr {
 			stream = &o.stderr
 		}
-		stream.finish(end.Dropped, end.Bytes)
+		if end.Total > 0 {
+			stream.end(end.Total, end.Bytes)
+		} else {
+			stream.finish(end.Dropped, end.Bytes)
+		}
 	}
 	a := answer{ExitCode: e.Code, TimedOut: e.TimedOut}
 	var cutOut, cutErr bool
-	a.Stdout, cutOut = o.stdout.text()
-	a.Stderr, cutErr = o.stderr.text()
-	a.Truncated = cutOut || cutErr || e.DroppedBytes > 0
+	a.Stdout, cutOut = o.stdout.text(o.secret)
+	a.Stderr, cutErr = o.stderr.text(o.secret)
+	a.Truncated = cutOut || cutErr || e.DroppedBytes > 0 || e.RotatedBytes > 0
 	if e.Limit != "" {
 		a.Stderr += "\n[The command was killed: " + e.Limit + ".]"
 	}

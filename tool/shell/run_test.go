@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/redact"
 	"github.com/perdure/perdure/internal/supervise"
 	"github.com/perdure/perdure/tool"
 )
@@ -161,21 +162,92 @@ func TestDroppedOutputIsTruncated(t *testing.T) {
 func TestR21EndOfAFlood(t *testing.T) {
 	t.Parallel()
 	end := strings.Repeat("z", supervise.EndMaxBytes-9) + "\xff\x1b[31m\x00é"
-	r, _ := runScripted(t, &scripted{follow: []followed{{output: strings.Repeat("a", 20<<10), exit: supervise.Exit{
-		DroppedBytes: 1 << 31, Ends: []supervise.End{{Stream: supervise.Stdout, Dropped: 1 << 30, Bytes: []byte(end)}, {Stream: supervise.Stderr, Dropped: 2, Bytes: []byte("no")}},
-	}}}})
-	shown := strings.Repeat("z", supervise.EndMaxBytes-9) + "\uFFFD\x1b[31m\x00é"
-	wantAnswer(t, r, answer{
-		Stdout: strings.Repeat("a", headBytes) + fmt.Sprintf("\n[... %d bytes left out ...]\n", 20<<10-headBytes+1<<30-len(end)) + shown,
-		Stderr: "no", Truncated: true,
-	})
+	shown := strings.Repeat("z", tailBytes-9) + "\uFFFD\x1b[31m\x00é"
+	for name, exit := range map[string]supervise.Exit{
+		"now": {RotatedBytes: 1 << 31, Ends: []supervise.End{
+			{Stream: supervise.Stdout, Total: 20<<10 + 1<<30, Bytes: []byte(end)}, {Stream: supervise.Stderr, Total: 2, Bytes: []byte("no")},
+		}},
+		"of a supervisor that did not rotate": {DroppedBytes: 1 << 31, Ends: []supervise.End{
+			{Stream: supervise.Stdout, Dropped: 1 << 30, Bytes: []byte(end)}, {Stream: supervise.Stderr, Dropped: 2, Bytes: []byte("no")},
+		}},
+	} {
+		t.Log(name)
+		r, _ := runScripted(t, &scripted{follow: []followed{{output: strings.Repeat("a", 20<<10), exit: exit}}})
+		wantAnswer(t, r, answer{
+			Stdout: strings.Repeat("a", headBytes) + fmt.Sprintf("\n[... %d bytes left out ...]\n", 20<<10-headBytes+1<<30-tailBytes) + shown,
+			Stderr: "no", Truncated: true,
+		})
+	}
 
 	var none clip // all of it came after there was room
 	if none.finish(1000, []byte("the end")); none.total != 1000 {
 		t.Errorf("got %+v", none)
 	}
-	if text, cut := none.text(); text != "\n[... 993 bytes left out ...]\nthe end" || !cut {
+	if text, cut := none.text(nil); text != "\n[... 993 bytes left out ...]\nthe end" || !cut {
 		t.Errorf("got %q", text)
+	}
+}
+
+// skips is a sink that is told what is missing.
+type skips struct {
+	*sink
+	missing int64
+}
+
+func (s *skips) Skip(n int64) perdure.Cause {
+	s.missing += n
+	return ""
+}
+
+// TestR21Gap: what gave way before it was read is told to the sink, but for what the log has, and nothing behind it is taken for
+// the beginning.
+func TestR21Gap(t *testing.T) {
+	t.Parallel()
+	heard := &skips{sink: newSink()}
+	out := &output{sink: heard, known: 103}
+	for _, c := range []supervise.Chunk{
+		{Stream: supervise.Stdout, Offset: 0, Bytes: []byte("head")},
+		{Stream: supervise.Stderr, Offset: 200, Bytes: []byte("late")},
+		{Stream: supervise.Stdout, Offset: 204, Bytes: []byte("end")},
+	} {
+		if err := out.take(c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := out.result(supervise.Exit{RotatedBytes: 196, OutputBytes: 207, Ends: []supervise.End{
+		{Stream: supervise.Stdout, Total: 203, Bytes: []byte("the end")}, {Stream: supervise.Stderr, Total: 4, Bytes: []byte("late")},
+	}})
+
+	wantAnswer(t, r, answer{Stdout: "head\n[... 192 bytes left out ...]\nthe end", Stderr: "late", Truncated: true})
+	if heard.missing != 200-103 || heard.got("stdout") != "end" || heard.got("stderr") != "late" {
+		t.Errorf("%d bytes missing, %q and %q told", heard.missing, heard.got("stdout"), heard.got("stderr"))
+	}
+}
+
+// known is a set of secrets as a session has it.
+type known struct{ tool.Known } // only Stream is asked
+
+func (known) Stream() tool.Masking { return redact.NewSet(secretText).Stream() }
+
+const secretText = "canary-0123456789-abcdefghij"
+
+// TestR21SecretAtACut: where the middle is left out of an output, no part of a secret is left beside it, wherever the cut falls.
+func TestR21SecretAtACut(t *testing.T) {
+	t.Parallel()
+	for at := -len(secretText); at <= 0; at++ {
+		var kept clip
+		kept.write([]byte(strings.Repeat(".", headBytes+at) + secretText + strings.Repeat(".", 1<<20) + secretText + strings.Repeat(".", endBytes-len(secretText)-at)))
+
+		text, _ := kept.text(known{})
+
+		for n := range len(secretText) - 3 {
+			if strings.Contains(text, secretText[n:n+4]) {
+				t.Fatalf("cut %d bytes into it, %q is shown", -at, secretText[n:n+4])
+			}
+		}
+		if len(text) < headBytes+tailBytes-len(secretText) {
+			t.Errorf("only %d bytes are shown", len(text))
+		}
 	}
 }
 
@@ -216,7 +288,7 @@ func TestClip(t *testing.T) {
 			rest = rest[n:]
 		}
 
-		got, cut := kept.text()
+		got, cut := kept.text(nil)
 
 		if cut == c.whole || c.whole && got != text {
 			t.Errorf("%s: got %d bytes, cut %v, want the whole: %v", name, len(got), cut, c.whole)
@@ -224,7 +296,7 @@ func TestClip(t *testing.T) {
 		if strings.ContainsRune(got, '\uFFFD') {
 			t.Errorf("%s: got a character cut in two", name)
 		}
-		if len(kept.tail) > 2*tailBytes || len(got) > size+100 {
+		if len(kept.tail) > 2*endBytes || len(got) > size+100 {
 			t.Errorf("%s: got %d bytes kept and %d shown", name, len(kept.tail), len(got))
 		}
 	}

@@ -64,7 +64,7 @@ func (b *Bash) Adopt(ctx context.Context, call tool.Call, env tool.Env, sink too
 	if err != nil {
 		return tool.Internal(fmt.Errorf("adopt command: %w", err))
 	}
-	return b.follow(ctx, dir, run, &output{sink: sink, known: env.LogBytes - base})
+	return b.follow(ctx, dir, run, &output{sink: sink, known: env.LogBytes - base, secret: env.Known})
 }
 
 // Stop implements tool.Survivor. The grace lies between SIGTERM and SIGKILL.

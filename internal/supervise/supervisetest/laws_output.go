@@ -19,7 +19,7 @@ func outputLaws() []law {
 		{"every offset gives the rest, byte for byte", everyOffset},
 		{"two followers see the same", twoFollowers},
 		{"a silent command has no output", silent},
-		{"output beyond the limit is counted and dropped", beyondLimit},
+		{"of output beyond the limit the beginning and the end are kept", beyondLimit},
 		{"follow ends with the context's cause", followEndsWithCause},
 		{"follow ends with emit's error", followEndsWithEmit},
 		{"follow refuses an offset that is not there", followRefusesOffset},
@@ -82,17 +82,32 @@ func silent(ctx context.Context, t *testing.T, h Harness) {
 }
 
 func beyondLimit(ctx context.Context, t *testing.T, h Harness) {
-	const written, limit = 300_000, 100_001
+	const written, limit = 3_000_000, 400_000
 	c := h.command("flood", fmt.Sprint(written))
 	c.OutputMaxBytes = limit
+	run := h.start(ctx, t, "a", c)
 
-	got := follow(ctx, t, h.start(ctx, t, "a", c), 0)
-
-	if len(got.all) != limit || strings.Trim(string(got.all), "x") != "" {
-		t.Errorf("got %d bytes of output, want %d", len(got.all), limit)
-	}
-	if got.exit.DroppedBytes != written-limit || got.exit.Code != 0 {
-		t.Errorf("got exit %+v, want %d dropped bytes", got.exit, written-limit)
+	for _, from := range []int64{0, 1000, written - 1, written} { // the first one follows, the others read what is left
+		var first, next, kept int64 = -1, from, 0
+		exit, err := run.Follow(ctx, from, func(c supervise.Chunk) error {
+			if c.Offset < next || strings.Trim(string(c.Bytes), "x") != "" {
+				t.Errorf("a chunk of %d bytes at %d, and %d were read", len(c.Bytes), c.Offset, next)
+			}
+			if c.Offset > next && first < 0 {
+				first = next
+			}
+			next, kept = c.Offset+int64(len(c.Bytes)), kept+int64(len(c.Bytes))
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if first >= 0 && first < limit/4 || next != written || from > 0 && kept > limit {
+			t.Errorf("from %d: the first gap is at %d, the end at %d, and %d bytes were read", from, first, next, kept)
+		}
+		if exit.OutputBytes != written || exit.RotatedBytes < written-limit || exit.DroppedBytes != 0 || exit.Code != 0 {
+			t.Errorf("got exit %+v", exit)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package supervisetest
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/perdure/perdure/internal/supervise"
@@ -29,8 +30,8 @@ type fakeRun struct {
 	killAt    time.Time
 	cancelled bool
 	chunks    []supervise.Chunk
-	kept      int64
-	dropped   int64
+	said      int64
+	rotated   int64
 	exit      *supervise.Exit
 	changed   chan struct{} // closed and replaced at every change that a follower wants to see
 }
@@ -55,6 +56,7 @@ func (r *fakeRun) start(pid int, c supervise.Command) {
 	if c.OutputMaxBytes == 0 {
 		c.OutputMaxBytes = supervise.DefaultOutputMaxBytes
 	}
+	c.OutputMaxBytes = max(c.OutputMaxBytes, supervise.MinOutputMaxBytes)
 	r.state, r.command, r.began = supervise.Alive, c, time.Now()
 	r.term, r.dead, r.poke = make(chan struct{}), make(chan struct{}), make(chan struct{}, 1)
 	r.record = supervise.Record{
@@ -119,7 +121,7 @@ func (r *fakeRun) finish(e supervise.Exit) {
 func (r *fakeRun) end(e supervise.Exit) {
 	e.Version, e.Cancelled, e.TreeGone = 1, r.cancelled, true
 	e.StartedAt, e.EndedAt = r.began, time.Now()
-	e.OutputBytes, e.DroppedBytes = r.kept, r.dropped
+	e.OutputBytes, e.RotatedBytes = r.said, r.rotated
 	r.exit = &e
 	r.kill()
 	r.broadcast()
@@ -175,7 +177,21 @@ type stream struct {
 	name supervise.Stream
 }
 
-// Write keeps b, as far as there is room, while the run lives.
+// rotate lets what came after the first half of the room give way, the oldest first.
+func (r *fakeRun) rotate() {
+	first := 0
+	for first < len(r.chunks) && r.chunks[first].Offset+int64(len(r.chunks[first].Bytes)) <= r.command.OutputMaxBytes/2 {
+		first++
+	}
+	gone := first
+	for gone < len(r.chunks) && r.said-r.chunks[gone].Offset > r.command.OutputMaxBytes/2 {
+		r.rotated += int64(len(r.chunks[gone].Bytes))
+		gone++
+	}
+	r.chunks = slices.Delete(r.chunks, first, gone)
+}
+
+// Write keeps b, while the run lives.
 func (s stream) Write(b []byte) (int, error) {
 	r := s.run
 	r.world.mu.Lock()
@@ -183,15 +199,14 @@ func (s stream) Write(b []byte) (int, error) {
 	if !r.lives() {
 		return 0, fmt.Errorf("write %s: the process was killed", s.name)
 	}
-	keep := min(int64(len(b)), r.command.OutputMaxBytes-r.kept)
-	r.dropped += int64(len(b)) - keep
-	for rest := b[:keep]; len(rest) > 0; {
+	for rest := b; len(rest) > 0; {
 		n := min(len(rest), chunkMaxBytes)
 		at := time.Now().Truncate(time.Microsecond)
-		r.chunks = append(r.chunks, supervise.Chunk{Offset: r.kept, Stream: s.name, At: at, Bytes: bytes.Clone(rest[:n])})
-		r.kept += int64(n)
+		r.chunks = append(r.chunks, supervise.Chunk{Offset: r.said, Stream: s.name, At: at, Bytes: bytes.Clone(rest[:n])})
+		r.said += int64(n)
 		rest = rest[n:]
 	}
+	r.rotate()
 	r.broadcast()
 	return len(b), nil
 }
