@@ -16,6 +16,9 @@ const (
 // anyway, and takes a fifth of a processor for them at most.
 const floodIdleTimes = 4
 
+// floodIdleMax bounds that rest: the long beginning was read, too.
+const floodIdleMax = time.Second
+
 // lingerWait bounds the wait for a supervisor that has written its exit record and has only to leave.
 const lingerWait = time.Second
 
@@ -71,7 +74,7 @@ func (f *follower) follow(ctx context.Context) (Exit, error) {
 			p.reset()
 		}
 		if f.frames.skipped > skipped {
-			err = pause(ctx, max(floodIdleTimes*time.Since(began), pollMax))
+			err = pause(ctx, min(max(floodIdleTimes*time.Since(began), pollMax), floodIdleMax))
 		} else {
 			err = p.next(ctx)
 		}

@@ -155,7 +155,7 @@ func TestR21Ring(t *testing.T) {
 		if i%90 == 20 {
 			read(lazy, false)
 		}
-		disk, files := diskOf(t, dir)
+		disk, files := onDisk(t, dir)
 		if disk > most || files > 1+ringFiles {
 			t.Fatalf("%d bytes in %d files", disk, files)
 		}
@@ -179,19 +179,19 @@ func TestR21Ring(t *testing.T) {
 	}
 }
 
-// diskOf is how many bytes the files of a folder have, and how many files there are.
-func diskOf(t *testing.T, dir string) (size int64, count int) {
+// onDisk is how many bytes the files of a folder have, and how many there are.
+func onDisk(t *testing.T, dir string) (size int64, files int) {
 	t.Helper()
-	files, err := os.ReadDir(dir)
+	entries, err := os.ReadDir(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range files {
-		if info, err := f.Info(); err == nil {
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil {
 			size += info.Size()
 		}
 	}
-	return size, len(files)
+	return size, len(entries)
 }
 
 // TestRingWithAHole takes away what a full file of the ring ends with: that is said, and nothing behind it is shown as if it
