@@ -22,7 +22,7 @@ func libraries() []library {
 		// models, tools and their protocols
 		{"github.com/anthropics/anthropic-sdk-go", "v1.84.0", "model/anthropic"},
 		{"github.com/openai/openai-go/v3", "v3.95.0", "model/openai"},
-		{"go.yaml.in/yaml/v3", "v3.0.5", "model/scripted internal/cli/form internal/cli/settings"}, // scripts are YAML, and so are -o yaml and configuration files
+		{"go.yaml.in/yaml/v3", "v3.0.5", "model/scripted internal/cli/form internal/cli/settings tests"}, // scripts are YAML, and so are -o yaml and configuration files
 		{"github.com/modelcontextprotocol/go-sdk", "v1.8.0", "internal/mcpserver internal/mcpserver/conformance/server tool/mcptool cmd/perdure bench/mcpproxy"},
 		{"github.com/google/jsonschema-go", "v0.4.3", "tool dispatch"},
 		{"github.com/santhosh-tekuri/jsonschema/v6", "v6.0.3", "tool dispatch"},
