@@ -16,7 +16,7 @@ const (
 	listChunks    = `SELECT byte_offset, stream, attempt, at_us, body FROM task_log
 		WHERE task_id = $1 AND byte_offset > $2 AND byte_offset < $3 ORDER BY byte_offset`
 	selectNextChunk = `SELECT byte_offset FROM task_log WHERE task_id = $1 AND byte_offset > $2 AND stream <> $3 ORDER BY byte_offset LIMIT 1`
-	deleteChunks    = `DELETE FROM task_log WHERE task_id = $1 AND byte_offset >= $2 AND byte_offset < $3`
+	deleteChunks    = `DELETE FROM task_log WHERE task_id = $1 AND byte_offset >= $2 AND byte_offset < $3 AND byte_offset + size_bytes <= $3`
 )
 
 // AppendLog adds output under the task's attempt and returns the offset of its first byte.
@@ -73,7 +73,7 @@ func (tx *Tx) logOf(id perdure.TaskID, attempt int) (int64, error) {
 }
 
 // rotateLog removes what is too long ago and not of the beginning, when a log that was longer than what is kept has grown, by
-// rotateStep or past one.
+// rotateStep or past one. A row goes when all of it is too long ago: the last one says where the log ends.
 func (tx *Tx) rotateLog(id perdure.TaskID, before, end int64) error {
 	const rotateStep = 1 << 20
 	if last := end - store.LogTailBytes - store.MaxLogChunkBytes; last > store.LogHeadBytes && before/rotateStep != end/rotateStep {

@@ -330,4 +330,11 @@ func logRotates(s *subject) {
 		chunks, _ := s.log(t.ID, offset, 5)
 		s.same(fmt.Sprint("at ", offset), string(s.whole(chunks, offset)), want)
 	}
+
+	const most = 10 * (store.LogHeadBytes + store.LogTailBytes) // what is missing may be more than is kept
+	s.skip(t.ID, most)
+	far := s.output(t.ID, "stdout", "far")
+	s.same("offset behind all that is kept", far, last+4+most)
+	s.rotated(t.ID, last, far)
+	s.rotated(t.ID, far-1, far)
 }
