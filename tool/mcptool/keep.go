@@ -115,8 +115,10 @@ type kept struct {
 	born time.Time
 	end  context.CancelFunc
 
+	telling sync.Mutex
+	in      io.Writer // guarded by telling: what is written to the server may wait for what it writes
+
 	mu     sync.Mutex
-	in     io.Writer            // guarded by mu
 	client net.Conn             // guarded by mu; nil: nobody is connected
 	left   time.Time            // guarded by mu; when the last client went
 	begun  json.RawMessage      // guarded by mu; the id of initialize; nil: it was not asked for
@@ -200,12 +202,20 @@ func (r *kept) ask(conn net.Conn) {
 			continue
 		}
 		r.mu.Lock()
-		if !r.answered(m) {
-			if _, err := r.in.Write(append(text, '\n')); err != nil {
-				r.cfg.Log.Warn("the server takes nothing any more", "error", err)
-			}
-		}
+		done := r.answered(m)
 		r.mu.Unlock()
+		if !done {
+			r.tell(text)
+		}
+	}
+}
+
+// tell writes a line to the server. Nobody who does holds mu.
+func (r *kept) tell(text []byte) {
+	r.telling.Lock()
+	defer r.telling.Unlock()
+	if _, err := r.in.Write(append(text, '\n')); err != nil {
+		r.cfg.Log.Warn("the server takes nothing any more", "error", err)
 	}
 }
 
@@ -275,7 +285,7 @@ func (r *kept) hear(out io.Reader) {
 		sent := r.send(text)
 		switch known := r.calls[string(m.ID)]; {
 		case m.Method != "" && len(m.ID) > 0 && !sent: // it asks, and nobody is there
-			_, _ = r.in.Write(append(mustJSON(map[string]any{"jsonrpc": "2.0", "id": m.ID, "error": map[string]any{"code": -32603, "message": "the client is away"}}), '\n'))
+			go r.tell(mustJSON(map[string]any{"jsonrpc": "2.0", "id": m.ID, "error": map[string]any{"code": -32603, "message": "the client is away"}})) // until the server reads or ends
 		case m.Method != "" || len(m.ID) == 0:
 		case known != nil:
 			known.answer, known.at, known.sent = text, time.Now(), sent
