@@ -218,19 +218,19 @@ func TestIDAgain(t *testing.T) {
 func TestOrgsShareNoPlaces(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	make := func(org string) error {
+	create := func(org string) error {
 		_, err := b.Create(t.Context(), hook.Webhook{URL: "https://a.example/", Org: org})
 		return err
 	}
 	for range hook.MaxWebhooks {
-		if err := make("acme"); err != nil {
+		if err := create("acme"); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := make("acme"); !errors.Is(err, perdure.Limit) {
+	if err := create("acme"); !errors.Is(err, perdure.Limit) {
 		t.Errorf("one more: got %v, want Limit", err)
 	}
-	if err := make("other"); err != nil {
+	if err := create("other"); err != nil {
 		t.Errorf("the first of another org: %v", err)
 	}
 }

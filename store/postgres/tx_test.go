@@ -151,8 +151,8 @@ func TestDeadlockRunsAgain(t *testing.T) {
 
 	err := errors.Join(both(1, otherSession, theSession), <-done)
 
-	if err != nil || runs[0]+runs[1] != 3 {
-		t.Errorf("got %v after %v runs, want success, and one run more than there are transactions", err, runs)
+	if err != nil || runs[0]+runs[1] < 3 { // who runs again may be faster than who was let go, and meet them once more
+		t.Errorf("got %v after %v runs, want success, and at least one run more than there are transactions", err, runs)
 	}
 }
 
