@@ -155,9 +155,9 @@ func nobodys(text string) string {
 	return anyID.ReplaceAllString(text, "${1}_019bb0000000700080000000000000bb")
 }
 
-// plainly is an answer without what differs from request to request.
+// plainly is an answer without what differs from request to request, or is not there yet.
 func plainly(got reply) string {
-	text := regexp.MustCompile(`"(request_id|instance|started_at|finished_at|state)":"[^"]*"`).ReplaceAllString(string(got.body), "")
+	text := regexp.MustCompile(`,?"(request_id|instance|started_at|finished_at|state)":"[^"]*"`).ReplaceAllString(string(got.body), "")
 	return fmt.Sprint(got.status, " ", got.header.Get("Content-Type"), " ", anyID.ReplaceAllString(text, "ID"))
 }
 
