@@ -135,8 +135,8 @@ rules:
 	if lines := strings.Count(string(effects), "\n"); err != nil || lines != said {
 		t.Errorf("the tool had its effect %d times (%v), want %d", lines, err, said)
 	}
-	if said < restarts || later.Load() == 0 {
-		t.Errorf("%d messages, %d answers of `later`: that is no load", said, later.Load())
+	if said < restarts { // whether somebody meets a server that is leaving is chance
+		t.Errorf("%d messages in %d restarts: that is no load", said, restarts)
 	}
 	t.Logf("%d restarts, %d clients, %d messages, %d answers of `later`", restarts, visitors, said, later.Load())
 }
