@@ -1,7 +1,10 @@
 package main
 
 import (
+	"bufio"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -110,14 +113,18 @@ rules:
 			}
 		})
 	}()
-	for range restarts {
+	for n := range restarts {
 		select {
 		case <-heard: // there is load
 		case <-time.After(waitTime):
 			t.Errorf("nobody heard an answer within %s", waitTime)
 		}
 		d.pause(0, 200*time.Millisecond)
-		d.stop()
+		if n == 0 {
+			d.stopBefore(t)
+		} else {
+			d.stop()
+		}
 		d.start()
 	}
 	close(stop)
@@ -135,10 +142,52 @@ rules:
 	if lines := strings.Count(string(effects), "\n"); err != nil || lines != said {
 		t.Errorf("the tool had its effect %d times (%v), want %d", lines, err, said)
 	}
-	if said < restarts { // whether somebody meets a server that is leaving is chance
+	if said < restarts { // others meet a server that is leaving by chance
 		t.Errorf("%d messages in %d restarts: that is no load", said, restarts)
 	}
 	t.Logf("%d restarts, %d clients, %d messages, %d answers of `later`", restarts, visitors, said, later.Load())
+}
+
+// stopBefore stops the server while somebody is in the middle of a request: who has not said it to the end is told to come later.
+func (d *doorway) stopBefore(t *testing.T) {
+	t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(d.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(waitTime)); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintf(conn, "POST /v1/sessions HTTP/1.1\r\nHost: door\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: 12\r\n", d.token)
+	stream, err := http.NewRequestWithContext(t.Context(), http.MethodGet, d.url+"/v1/events?topics=tasks", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream.Header.Set("Authorization", "Bearer "+d.token)
+	stream.Header.Set("Accept", "text/event-stream")
+	followed, err := (&http.Client{Transport: &http.Transport{}}).Do(stream) // who came after conn is served, so conn is, too
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := make(chan struct{})
+	go func() {
+		defer close(left)
+		d.stop()
+	}()
+	_, _ = io.Copy(io.Discard, followed.Body) // it ends when the server begins to leave
+	_ = followed.Body.Close()
+
+	fmt.Fprint(conn, "\r\n{\"agent\":{}}")
+	said, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = said.Body.Close()
+	if said.StatusCode != http.StatusServiceUnavailable || said.Header.Get("Retry-After") == "" {
+		t.Errorf("who speaks to a server that leaves: %s, Retry-After %q", said.Status, said.Header.Get("Retry-After"))
+	}
+	<-left
 }
 
 // answered wants one call and one answer for each message of a visitor, and nothing in doubt.
