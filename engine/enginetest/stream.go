@@ -34,6 +34,8 @@ steps:
 func streamLaws() []law {
 	return []law{
 		{"DeltasOnly", deltasOnly},
+		{"JoinsAnAnswer", joinsAnswer},
+		{"JoinsAPause", joinsPause},
 		{"goes_on_where_an_answer_broke_off", continuesAnswer},
 		{"begins_again_where_its_agent_wants_that", restartsAnswer},
 		{"lets_the_text_stand_where_its_agent_wants_that", finalizesAnswer},
@@ -385,5 +387,78 @@ func dropsWithoutSummary(t *testing.T, open Harness) { // TN23
 	compacted := facts[perdure.ContextCompacted](s)
 	if len(compacted) == 0 || compacted[0].Strategy != "drop" || compacted[0].Compaction.Summary != "" || s.final() != "over" {
 		t.Errorf("got %+v; journal:\n%s", compacted, s.story())
+	}
+}
+
+// answered is what a follower makes of the text of answers.
+type answered struct {
+	text   string
+	pieces int
+	holes  int // pieces that lie beyond what there was
+}
+
+// take notes a frame by the rule of output.message.delta.
+func (a *answered) take(f engine.Frame) error {
+	if f.Type != "output.message.delta" {
+		return nil
+	}
+	var d struct {
+		Message perdure.MessageID `json:"message_id"`
+		Offset  int               `json:"offset"`
+		Delta   string            `json:"delta"`
+	}
+	if err := perdure.DecodeKnownJSON(f.Data, &d); err != nil {
+		return err
+	}
+	a.pieces++
+	if d.Offset > len(a.text) {
+		a.holes++
+		return nil
+	}
+	a.text = a.text[:d.Offset] + d.Delta
+	return nil
+}
+
+// joinsAnswer follows an answer from its midst on: the text so far comes once, then what is new, and no piece of it is missing.
+func joinsAnswer(t *testing.T, open Harness) { // ST4
+	s := begin(t, open, streaming(""))
+	s.midway()
+	last := s.fold().Seq
+	for _, after := range []int64{0, last} {
+		var got answered
+		enough := errors.New("enough")
+		err := s.eng.Follow(s.ctx, s.id, after, func(f engine.Frame) error {
+			if err := got.take(f); err != nil {
+				return err
+			}
+			if got.pieces == 2 || got.text == drawer {
+				return enough
+			}
+			return nil
+		})
+		if !errors.Is(err, enough) || got.text == "" || !strings.HasPrefix(drawer, got.text) || got.holes > 0 {
+			t.Errorf("after %d: got %+v, %v; journal:\n%s", after, got, err, s.story())
+		}
+	}
+	s.rest()
+	s.wants("agent: " + drawer)
+}
+
+// joinsPause follows an answer that pauses: what was said before it is told, though nothing new comes.
+func joinsPause(t *testing.T, open Harness) { // ST4
+	setup := streaming("")
+	setup.Script = "prefix: true\nsteps:\n  - text: " + drawer + "\n    chunk: 16\n    pace: 1h\n"
+	s := begin(t, open, setup)
+	s.midway()
+	var got answered
+	enough := errors.New("enough")
+	err := s.eng.Follow(s.ctx, s.id, s.fold().Seq, func(f engine.Frame) error {
+		if err := got.take(f); err != nil {
+			return err
+		}
+		return enough
+	})
+	if !errors.Is(err, enough) || got.text != drawer[:16] || got.holes > 0 {
+		t.Errorf("got %+v, %v; journal:\n%s", got, err, s.story())
 	}
 }

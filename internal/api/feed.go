@@ -4,6 +4,7 @@ import (
 	"bytes"
 	queue "container/list"
 	"context"
+	"encoding/json"
 	"fmt"
 	"sync"
 	"time"
@@ -20,16 +21,67 @@ const (
 	takeBytes  = 64 << 10  // the last frame apart
 )
 
+// kindDelta is the type of a live frame with text of an answer.
+const kindDelta = "output.message.delta"
+
 // feed is one session that is followed. It keeps the newest frames, encoded once for all. It waits for nobody: who falls out of
 // its ring reads the journal by itself until it is there again. The lock of its source guards the fields below, too.
 type feed struct {
 	source
-	ring  []*piece
-	first int64 // number of ring[0]; pieces are counted from 0
-	bytes int
-	base  int64 // the ring has every event after this seq, and before its end
-	lives int64 // live frames that there were, those that were dropped included
-	err   error // why it ended
+	ring   []*piece
+	first  int64 // number of ring[0]; pieces are counted from 0
+	bytes  int
+	base   int64 // the ring has every event after this seq, and before its end
+	lives  int64 // live frames that there were, those that were dropped included
+	err    error // why it ended
+	spoken spoken
+}
+
+// spoken is the text so far of the answer that streams, for who joins in its midst (ST4).
+type spoken struct {
+	message perdure.MessageID
+	text    string
+	whole   *piece // of text; nil: it is not made
+}
+
+// outputDelta is the data of a live frame with text of an answer.
+type outputDelta struct {
+	Message perdure.MessageID `json:"message_id"`
+	Offset  int               `json:"offset"` // bytes of the text before it; what stands behind them goes
+	Delta   string            `json:"delta"`
+}
+
+// note takes what a frame says of the answer.
+func (s *spoken) note(frame engine.Frame) {
+	if frame.Event != nil {
+		switch frame.Event.Fact.(type) {
+		case perdure.OutputStarted, perdure.OutputReplaced, perdure.OutputCompleted,
+			perdure.TurnCompleted, perdure.TurnFailed, perdure.TurnCanceled, perdure.TurnSealed:
+			*s = spoken{}
+		}
+		return
+	}
+	var d outputDelta
+	if frame.Type != kindDelta || perdure.DecodeKnownJSON(frame.Data, &d) != nil {
+		return
+	}
+	if d.Message != s.message {
+		*s = spoken{message: d.Message}
+	}
+	if d.Offset <= len(s.text) {
+		s.text, s.whole = s.text[:d.Offset]+d.Delta, nil
+	}
+}
+
+// piece is a live frame with the whole text so far; nil: there is none.
+func (s *spoken) piece() *piece {
+	if s.whole == nil && s.text != "" {
+		data, err := json.Marshal(outputDelta{Message: s.message, Delta: s.text})
+		if err == nil {
+			s.whole = newLive(engine.Frame{Type: kindDelta, Data: data})
+		}
+	}
+	return s.whole
 }
 
 // piece is a frame for all who follow. It does not change.
@@ -81,6 +133,7 @@ type place struct {
 	next  int64 // number of the next piece; -1: it is to be found by after
 	shown int64 // live pieces before this number were taken, or are of before its time
 	lives int64 // of the feed, when the last live piece was taken
+	late  bool  // it lacks the text so far of the answer that streams
 }
 
 // taken is a piece with the number of live frames that are missing before it.
@@ -97,7 +150,7 @@ func (a *API) follow(ctx context.Context, id perdure.SessionID, last, after int6
 	})
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f, place{after: after, next: -1, shown: f.first + int64(len(f.ring)), lives: f.lives}
+	return f, place{after: after, next: -1, shown: f.first + int64(len(f.ring)), lives: f.lives, late: true}
 }
 
 func (f *feed) run(ctx context.Context, journals engine.Journals, id perdure.SessionID, after int64) {
@@ -120,6 +173,7 @@ func (f *feed) add(frame engine.Frame) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.lives += int64(frame.Dropped)
+	f.spoken.note(frame)
 	if p.kind == "" {
 		return nil // it only says what was dropped
 	}
@@ -146,7 +200,7 @@ func (f *feed) take(p *place) (some []taken, behind, ended bool) {
 	end := f.first + int64(len(f.ring))
 	if p.next < f.first {
 		if p.after < f.base {
-			p.next = -1
+			p.next, p.late = -1, true
 			return nil, true, false
 		}
 		p.next = f.first
@@ -156,6 +210,9 @@ func (f *feed) take(p *place) (some []taken, behind, ended bool) {
 		switch {
 		case one.seq > p.after:
 			p.after = one.seq
+		case one.seq == 0 && p.next >= p.shown && p.late && one.kind == kindDelta:
+			p.lives = one.lives // it is in the text so far
+			continue
 		case one.seq == 0 && p.next >= p.shown:
 			one.dropped, p.lives = one.lives-p.lives-1, one.lives
 		default:
@@ -164,6 +221,12 @@ func (f *feed) take(p *place) (some []taken, behind, ended bool) {
 		some, size = append(some, one), size+one.size
 	}
 	p.shown = max(p.shown, p.next)
+	if p.late && p.next == end {
+		p.late = false
+		if whole := f.spoken.piece(); whole != nil {
+			some = append(some, taken{piece: whole})
+		}
+	}
 	return some, false, f.ended && p.next == end
 }
 

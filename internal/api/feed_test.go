@@ -197,3 +197,72 @@ func oldsAreShared(t *testing.T) {
 		t.Errorf("%d are known, of %d bytes", len(o.open), o.bytes)
 	}
 }
+
+// TestST4TextSoFar: who joins in the midst of an answer, or falls behind in it, gets its text so far once, behind the events before
+// it, and then what is new.
+func TestST4TextSoFar(t *testing.T) {
+	t.Parallel()
+	begun := engine.Frame{Event: &perdure.Event{Seq: 4, Fact: perdure.OutputStarted{MessageID: "message_1"}}}
+	spoke := func(offset int, text string) engine.Frame {
+		return engine.Frame{Type: kindDelta, Data: fmt.Appendf(nil, `{"message_id":"message_1","offset":%d,"delta":%q}`, offset, text)}
+	}
+	f := fed(t, 3, begun, spoke(0, "It is "), live(1), spoke(6, "inn"))
+	there := place{after: 3, next: -1, late: true}
+	joins := place{after: 3, next: -1, shown: 4, lives: 3, late: true}
+	lost := place{after: 2, next: -1, shown: 4, lives: 3}
+	texts := func(at *place) string {
+		some, behind, _ := f.take(at)
+		var all []string
+		for _, one := range some {
+			switch {
+			case one.seq > 0:
+				all = append(all, fmt.Sprint(one.seq))
+			case one.kind == kindDelta:
+				var d outputDelta
+				if err := perdure.DecodeKnownJSON(one.text, &d); err != nil {
+					t.Fatal(err)
+				}
+				all = append(all, fmt.Sprintf("%d:%s", d.Offset, d.Delta))
+			default:
+				all = append(all, "l")
+			}
+			if one.dropped > 0 {
+				t.Errorf("%d frames were dropped", one.dropped)
+			}
+		}
+		return fmt.Sprint(strings.Join(all, " "), behind)
+	}
+	for _, step := range []struct {
+		name string
+		at   *place
+		add  []engine.Frame
+		want string
+	}{
+		{"all of it", &there, nil, "4 l 0:It is innfalse"},
+		{"its midst", &joins, nil, "4 0:It is innfalse"},
+		{"once", &joins, nil, "false"},
+		{"what is new", &joins, []engine.Frame{spoke(8, " the drawer")}, "8: the drawerfalse"},
+		{"out of the ring", &lost, nil, "true"},
+	} {
+		for _, frame := range step.add {
+			if err := f.add(frame); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := texts(step.at); got != step.want {
+			t.Errorf("%s: got %q, want %q", step.name, got, step.want)
+		}
+	}
+	lost.after = 3 // it has read what the ring does not have
+	if got := texts(&lost); got != "4 0:It is in the drawerfalse" {
+		t.Errorf("after a hole: got %q", got)
+	}
+	ends := engine.Frame{Event: &perdure.Event{Seq: 5, Fact: perdure.OutputCompleted{}}}
+	if err := f.add(ends); err != nil {
+		t.Fatal(err)
+	}
+	after := place{after: 4, next: -1, shown: 5, lives: 4, late: true}
+	if got := texts(&after); got != "5false" {
+		t.Errorf("after its end: got %q", got)
+	}
+}

@@ -254,9 +254,10 @@ func (j journal) live(engine.Frame) error { return nil }
 
 func (j journal) working([]perdure.Task) {}
 
-// delta is the live frame of an answer that streams.
+// delta is the live frame of an answer that streams: its text is the first Offset bytes of what was heard, and Delta.
 type delta struct {
-	Delta string `json:"delta"`
+	Offset int    `json:"offset"`
+	Delta  string `json:"delta"`
 }
 
 // callProgress is the live frame of a foreground call's progress.

@@ -16,7 +16,6 @@ type voice struct {
 	a      *app
 	shown  string // what of the open message stands on stdout
 	heard  string // what came of it in this attempt
-	goesOn bool   // the next attempt begins where this one broke off
 	open   bool   // stdout stands in the middle of a line
 
 	states map[perdure.TaskID]perdure.TaskState // as they were told
@@ -45,7 +44,10 @@ func (v *voice) live(f engine.Frame) error {
 		if err != nil {
 			return err
 		}
-		v.heard += d.Delta
+		if d.Offset > len(v.heard) {
+			return nil // the end of the answer says what is missing
+		}
+		v.heard = v.heard[:d.Offset] + d.Delta
 		return v.speak()
 	case "tool.progress":
 		p, err := readFrame[callProgress](f)
@@ -135,13 +137,11 @@ func short(t perdure.Task) string { return string(t.ID) + " " + t.Tool }
 func (v *voice) event(e perdure.Event, s *perdure.Session) error {
 	switch f := e.Fact.(type) {
 	case perdure.ReasonStarted:
-		if !v.goesOn {
-			v.heard = ""
-		}
-		v.goesOn = false
 		if f.Attempt > 1 || !f.NotBefore.IsZero() {
 			v.tell("↻", yellow, "the model is asked again: attempt %d%s", f.Attempt, waits(f.NotBefore, e.At))
 		}
+	case perdure.ReasonRecovered:
+		v.tell("↻", yellow, "%s", sentence(e))
 	case perdure.OutputReplaced:
 		v.heard = ""
 		v.tell("↻", yellow, "%s", sentence(e))
@@ -151,11 +151,6 @@ func (v *voice) event(e perdure.Event, s *perdure.Session) error {
 		v.tell("↻", yellow, "the budget lets the session go on: %s", sentence(e))
 	case perdure.LoopDetected:
 		v.tell("!", yellow, "a loop: %s", sentence(e))
-	case perdure.ReasonRecovered:
-		if v.goesOn = f.Mode == perdure.RecoverContinue; !v.goesOn {
-			v.heard = ""
-		}
-		v.tell("↻", yellow, "%s", sentence(e))
 	case perdure.ReasonCompleted:
 		if !f.Success && f.Code != perdure.CodeInterrupted {
 			v.tell("✗", red, "the model failed: %s", reasoned(f))

@@ -28,9 +28,9 @@ func newHeard(t *testing.T) *heard {
 	return h
 }
 
-func (h *heard) delta(text string) {
+func (h *heard) delta(offset int, text string) {
 	h.t.Helper()
-	body, err := json.Marshal(delta{text})
+	body, err := json.Marshal(delta{offset, text})
 	if err == nil {
 		err = h.live(engine.Frame{Type: "output.message.delta", Data: body})
 	}
@@ -60,35 +60,46 @@ func TestVoiceSpeaks(t *testing.T) {
 		want string
 	}{
 		{"what came live is not said twice", func(h *heard) {
-			h.delta("Hel")
-			h.delta("lo.")
+			h.delta(0, "Hel")
+			h.delta(3, "lo.")
 			h.happens(answer("Hello."))
 		}, "Hello.\n"},
 		{"what never came live is said at the end", func(h *heard) {
 			h.happens(answer("Hello."))
 		}, "Hello.\n"},
 		{"the rest of a text that came in part follows it", func(h *heard) {
-			h.delta("Hel")
+			h.delta(0, "Hel")
 			h.happens(answer("Hello."))
 		}, "Hello.\n"},
-		{"a text with a hole is said again in a line of its own", func(h *heard) {
-			h.delta("Hel")
-			h.delta(".")
+		{"what lies behind a hole waits for the whole", func(h *heard) {
+			h.delta(0, "Hel")
+			h.delta(5, ".")
 			h.happens(answer("Hello."))
-		}, "Hel.\nHello.\n"},
+		}, "Hello.\n"},
 		{"an attempt that begins anew says only what is new", func(h *heard) {
-			h.delta("Hello, I am")
+			h.delta(0, "Hello, I am")
 			h.happens(perdure.ReasonCompleted{Code: "provider_unavailable"}, perdure.ReasonStarted{Attempt: 2})
-			h.delta("Hello")
-			h.delta(", I am here.")
+			h.delta(0, "Hello")
+			h.delta(5, ", I am here.")
 			h.happens(answer("Hello, I am here."))
 		}, "Hello, I am here.\n"},
 		{"an attempt that says something else gets its own line", func(h *heard) {
-			h.delta("Hello")
+			h.delta(0, "Hello")
 			h.happens(perdure.ReasonStarted{Attempt: 2})
-			h.delta("Good morning")
+			h.delta(0, "Good morning")
 			h.happens(answer("Good morning."))
 		}, "Hello\nGood morning.\n"},
+		{"an attempt that goes on says only what is new", func(h *heard) {
+			h.delta(0, "Hello, I am")
+			h.happens(perdure.ReasonStarted{Attempt: 2})
+			h.delta(6, " I am here.")
+			h.happens(answer("Hello, I am here."))
+		}, "Hello, I am here.\n"},
+		{"the text so far is not said twice", func(h *heard) {
+			h.delta(0, "Hello")
+			h.delta(0, "Hello, I am")
+			h.happens(answer("Hello, I am."))
+		}, "Hello, I am.\n"},
 		{"two answers are two lines", func(h *heard) {
 			h.happens(answer("One."), answer("Two."))
 		}, "One.\nTwo.\n"},
@@ -96,11 +107,11 @@ func TestVoiceSpeaks(t *testing.T) {
 			h.happens(answer(""))
 		}, ""},
 		{"a line end is not doubled", func(h *heard) {
-			h.delta("Hello.\n")
+			h.delta(0, "Hello.\n")
 			h.happens(answer("Hello.\n"))
 		}, "Hello.\n"},
 		{"nothing drives the terminal", func(h *heard) {
-			h.delta("\x1b[2J")
+			h.delta(0, "\x1b[2J")
 			h.happens(answer("\x1b[2Jgone"))
 		}, "[2Jgone\n"},
 	} {

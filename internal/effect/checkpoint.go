@@ -80,28 +80,58 @@ func (h *hush) flush() string {
 	return string(h.stream.Flush())
 }
 
-// batch gathers text for live watchers.
+// batch gathers text for live watchers: what was added is published deltaBatch later at the latest. Safe for concurrent use.
 type batch struct {
-	publish func(string)
-	text    strings.Builder
-	since   time.Time
+	publish func(offset int, text string)
+
+	mu     sync.Mutex // guards what follows; held while it is published, so that it comes in order
+	text   strings.Builder
+	offset int // bytes of the answer before text
+	timer  *time.Timer
 }
 
 func (b *batch) add(text string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if text == "" {
+		return
+	}
 	if b.text.Len() == 0 {
-		b.since = time.Now()
+		b.timer = time.AfterFunc(deltaBatch, b.flush)
 	}
 	b.text.WriteString(text)
-	if time.Since(b.since) >= deltaBatch {
-		b.flush()
-	}
 }
 
 func (b *batch) flush() {
-	if b.text.Len() > 0 {
-		b.publish(b.text.String())
-		b.text.Reset()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.out()
+}
+
+// mark tells how far the store has the text, so that a follower who lacks some of it knows where to find it (ST4).
+func (b *batch) mark(kept int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.out() // else all followers would lack it
+	b.publish(kept, "")
+}
+
+// drop forgets what was not published.
+func (b *batch) drop() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.text.Reset()
+}
+
+// out publishes what there is. The lock is held.
+func (b *batch) out() {
+	if b.text.Len() == 0 {
+		return
 	}
+	b.timer.Stop()
+	b.publish(b.offset, b.text.String())
+	b.offset += b.text.Len()
+	b.text.Reset()
 }
 
 // hushed is an answer that is not whole, with what sealed takes out of the texts of one that is.
@@ -193,6 +223,7 @@ func (e *Effects) known(id perdure.SessionID) tool.Known {
 // is logged: the answer goes on without.
 type checkpoint struct {
 	put   func(text string) error
+	told  func(kept int) // it was put
 	lost  func(err error)
 	bytes int           // of new text, then it is stored
 	after time.Duration // since the first new text, likewise
@@ -205,10 +236,11 @@ type checkpoint struct {
 	ended   bool
 }
 
-// checkpointOf returns the checkpoint of the message that a question is for; it begins with the text that was kept.
-func (e *Effects) checkpointOf(q Question, kept kept) *checkpoint {
+// checkpointOf returns the checkpoint of the message that a question is for; it begins with the text that was kept. told hears
+// how much of the text the store has.
+func (e *Effects) checkpointOf(q Question, kept kept, told func(kept int)) *checkpoint {
 	p := store.Partial{Session: q.Session.ID, Message: q.Command.Message}
-	c := &checkpoint{bytes: e.cfg.CheckpointBytes, after: e.cfg.CheckpointTime, written: kept.found}
+	c := &checkpoint{told: told, bytes: e.cfg.CheckpointBytes, after: e.cfg.CheckpointTime, written: kept.found}
 	c.text.WriteString(kept.text)
 	c.put = func(text string) error {
 		p.Text = text
@@ -263,7 +295,9 @@ func (c *checkpoint) save() {
 	if err := c.put(c.text.String()); err != nil {
 		c.lost(err)
 		c.ended = errors.Is(err, perdure.Lost)
+		return
 	}
+	c.told(c.text.Len())
 }
 
 // end stops the writing, and reports whether the store may have a checkpoint.

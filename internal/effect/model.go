@@ -16,9 +16,14 @@ import (
 // deltaBatch is how long text is gathered before live watchers get it (TN6).
 const deltaBatch = 100 * time.Millisecond
 
-// OutputDelta is the live frame of an answer that streams: only what is new (EV6).
+// DeltaFrame is the type of a frame that is an OutputDelta.
+const DeltaFrame = "output.message.delta"
+
+// OutputDelta is the live frame of an answer that streams: only what is new (EV6). The text is then the first Offset bytes of
+// what it was, and Delta. Without a Delta it says that the store has Offset bytes of it; an engine keeps that to itself.
 type OutputDelta struct {
 	MessageID perdure.MessageID `json:"message_id"`
+	Offset    int               `json:"offset"`
 	Delta     string            `json:"delta"`
 }
 
@@ -152,11 +157,11 @@ func (e *Effects) stream(ctx context.Context, q Question, kept kept) (reply, err
 	stalled := &model.Error{Code: model.Stalled, Text: "no content for " + e.cfg.StallTimeout.String()}
 	watchdog := time.AfterFunc(e.cfg.StallTimeout, func() { cancel(stalled) })
 	defer watchdog.Stop()
-	live := batch{publish: func(text string) {
+	live := batch{offset: len(req.Prefix), publish: func(offset int, text string) {
 		e.cfg.Sign(req.Session)
-		e.cfg.Store.Publish(store.Frame{Session: req.Session, Type: "output.message.delta", Data: OutputDelta{MessageID: id, Delta: text}})
+		e.cfg.Store.Publish(store.Frame{Session: req.Session, Type: DeltaFrame, Data: OutputDelta{MessageID: id, Offset: offset, Delta: text}})
 	}}
-	saved := e.checkpointOf(q, kept)
+	saved := e.checkpointOf(q, kept, live.mark)
 	said := hush{known: e.known(req.Session)}
 	said.feed(req.Prefix) // a secret may begin in what was kept
 	var answer model.Answer
@@ -171,6 +176,7 @@ func (e *Effects) stream(ctx context.Context, q Question, kept kept) (reply, err
 	})
 	got := reply{Answer: answer.After(req.Prefix), noted: saved.end()}
 	if tripped := new(trip); errors.As(err, &tripped) {
+		live.drop()
 		return got, err
 	}
 	live.add(said.flush())
