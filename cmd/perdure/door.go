@@ -57,7 +57,7 @@ type opening struct {
 	store    store.Store
 	tools    []string // that MCP clients see; nil: there is no /mcp
 	server   *http.Server
-	guests   *guests
+	crowd    *api.Crowd // of listener
 	made     atomic.Pointer[func() (*api.API, error)]
 	mcp      *mcpDoor       // what answers on /mcp now; nil: nothing does. Only touched before it is served and by who renews it
 	ending   sync.WaitGroup // of what answered on /mcp before
@@ -94,7 +94,7 @@ func (o *opening) drain() {
 func (d *door) add(listener net.Listener, cfg api.Config) {
 	cfg.Keys, cfg.Log, cfg.Version, cfg.Ready = d.keys, d.log, version().Version, d.checks
 	cfg.Telemetry, cfg.Metrics = d.told.server, d.told.page
-	o := &opening{listener: listener, cfg: cfg, store: d.keys.store, tools: d.tools, guests: &guests{gone: make(chan struct{})}}
+	o := &opening{listener: listener, cfg: cfg, store: d.keys.store, tools: d.tools, crowd: api.Bounded(listener, api.MaxConnections)}
 	o.serves(d.engine)
 	answer := func(w http.ResponseWriter, r *http.Request) {
 		a, err := o.api()
@@ -106,7 +106,6 @@ func (d *door) add(listener net.Listener, cfg api.Config) {
 		a.ServeHTTP(w, r)
 	}
 	o.server = api.NewServer(http.HandlerFunc(answer), d.log)
-	o.server.ConnState = o.guests.note
 	d.open = append(d.open, o)
 }
 
@@ -208,7 +207,7 @@ func (d *door) run(ctx context.Context, fail context.CancelCauseFunc) error {
 	failures := make([]error, len(d.open))
 	for i, o := range d.open {
 		group.Go(func() {
-			if err := ignoreClosed(o.server.Serve(api.Bounded(o.listener, api.MaxConnections))); err != nil {
+			if err := ignoreClosed(o.server.Serve(o.crowd)); err != nil {
 				failures[i] = fmt.Errorf("serve %s: %w", o.listener.Addr(), err)
 				fail(failures[i])
 			}
@@ -241,8 +240,9 @@ func (d *door) close() error {
 	defer cancel()
 	errs := []error{d.closeListeners()}
 	for _, o := range d.open {
-		o.guests.wait(ctx)
+		o.crowd.Wait(ctx)
 		errs = append(errs, ignoreClosed(o.server.Close()))
+		o.crowd.Cut() // the streams that were told, and did not take it
 		if o.mcp != nil {
 			o.mcp.close()
 		}
@@ -250,44 +250,6 @@ func (d *door) close() error {
 	}
 	d.open = nil
 	return errors.Join(errs...)
-}
-
-// guests counts the connections of a server. It is safe for concurrent use.
-type guests struct {
-	mu   sync.Mutex
-	open int           // guarded by mu
-	gone chan struct{} // guarded by mu; closed and replaced when a connection ends
-}
-
-// note is the ConnState of a server.
-func (g *guests) note(_ net.Conn, state http.ConnState) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	switch state {
-	case http.StateNew:
-		g.open++
-	case http.StateClosed, http.StateHijacked:
-		g.open--
-		close(g.gone)
-		g.gone = make(chan struct{})
-	}
-}
-
-// wait returns when no connection is open, or with ctx.
-func (g *guests) wait(ctx context.Context) {
-	for {
-		g.mu.Lock()
-		open, gone := g.open, g.gone
-		g.mu.Unlock()
-		if open == 0 {
-			return
-		}
-		select {
-		case <-gone:
-		case <-ctx.Done():
-			return
-		}
-	}
 }
 
 func ignoreClosed(err error) error {

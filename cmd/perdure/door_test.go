@@ -28,19 +28,17 @@ func TestR03WhoWasLetInIsAnswered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	in := &guests{gone: make(chan struct{})}
 	inside := make(chan struct{})
 	server := &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "served") }),
-		ConnState: func(c net.Conn, state http.ConnState) {
-			in.note(c, state)
+		ConnState: func(_ net.Conn, state http.ConnState) {
 			if state == http.StateNew {
 				close(inside)
 			}
 		},
 	}
 	noAPI := func() (*api.API, error) { return nil, errors.New("there is none to drain") }
-	o := &opening{listener: listener, server: server, guests: in}
+	o := &opening{listener: listener, server: server, crowd: api.Bounded(listener, 10)}
 	o.made.Store(&noAPI)
 	d := &door{ended: make(chan struct{}), open: []*opening{o}}
 	ctx, stop := context.WithCancelCause(t.Context())

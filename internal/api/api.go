@@ -62,6 +62,7 @@ type API struct {
 	boards   sources[boardKey, *board]
 	gates    gates
 	rate     *rate
+	chunks   sync.Pool // see line
 	work     inWork
 	locks    locks
 	routes   map[string]route  // by method and path, as the router has them

@@ -1,13 +1,13 @@
 package api
 
 import (
+	"context"
 	"net"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
-// MaxConnections is how many connections a server has at a time: each costs some 40 KiB and two goroutines (R23).
+// MaxConnections is how many connections a server has at a time: one that asks costs some 40 KiB and two goroutines (R23).
 const MaxConnections = 8192
 
 // turnedAway is what a connection that is one too many is told.
@@ -15,40 +15,95 @@ const turnedAway = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnec
 
 // Bounded is a listener that has so many connections at a time. One that is too many is told to come later and closed, before
 // anything of it is read.
-func Bounded(l net.Listener, most int) net.Listener { return &crowd{Listener: l, most: int64(most)} }
+func Bounded(l net.Listener, most int) *Crowd {
+	return &Crowd{Listener: l, most: most, in: map[*oneOfCrowd]bool{}, gone: make(chan struct{})}
+}
 
-type crowd struct {
+// Crowd is a listener that knows the connections that it let in, those of streams included, which net/http knows no more. It is
+// safe for concurrent use.
+type Crowd struct {
 	net.Listener
-	most int64
-	open atomic.Int64
+	most int
+
+	mu   sync.Mutex
+	in   map[*oneOfCrowd]bool // guarded by mu
+	gone chan struct{}        // guarded by mu; closed and replaced when a connection ends
 }
 
 // Accept returns the next connection for which there is room.
-func (c *crowd) Accept() (net.Conn, error) {
+func (c *Crowd) Accept() (net.Conn, error) {
 	for {
 		conn, err := c.Listener.Accept()
 		if err != nil {
 			return nil, err
 		}
-		if c.open.Add(1) <= c.most {
-			return &oneOfCrowd{Conn: conn, left: sync.OnceFunc(func() { c.open.Add(-1) })}, nil
+		if one := c.enter(conn); one != nil {
+			return one, nil
 		}
-		c.open.Add(-1)
 		_ = conn.SetWriteDeadline(time.Now().Add(time.Second)) // it has room for this: nothing was written before
 		_, _ = conn.Write([]byte(turnedAway))
 		_ = conn.Close()
 	}
 }
 
-// oneOfCrowd is a connection that is counted until it is closed.
+// enter counts a connection; nil: there is no room.
+func (c *Crowd) enter(conn net.Conn) *oneOfCrowd {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.in) >= c.most {
+		return nil
+	}
+	one := &oneOfCrowd{Conn: conn, of: c}
+	c.in[one] = true
+	return one
+}
+
+func (c *Crowd) leave(one *oneOfCrowd) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.in[one] {
+		return
+	}
+	delete(c.in, one)
+	close(c.gone)
+	c.gone = make(chan struct{})
+}
+
+// Wait returns when no connection is open, or with ctx.
+func (c *Crowd) Wait(ctx context.Context) {
+	for {
+		c.mu.Lock()
+		open, gone := len(c.in), c.gone
+		c.mu.Unlock()
+		if open == 0 {
+			return
+		}
+		select {
+		case <-gone:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Cut closes all connections. Who has one meets an error, and leaves: Wait tells when all have.
+func (c *Crowd) Cut() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for one := range c.in {
+		_ = one.Conn.Close() // it is closed then, whatever it says
+	}
+}
+
+// oneOfCrowd is a connection that is counted until who has it closes it.
 type oneOfCrowd struct {
 	net.Conn
-	left func()
+	of *Crowd
 }
 
 // Close closes the connection, and makes room for another one.
 func (o *oneOfCrowd) Close() error {
-	defer o.left()
+	defer o.of.leave(o)
 	return o.Conn.Close()
 }
 

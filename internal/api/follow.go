@@ -160,6 +160,7 @@ func (t *sessionTopic) begin(ctx context.Context, f *follower) error {
 			return err
 		}
 	}
+	t.session = engine.Session{ID: t.session.ID, LastSeq: t.session.LastSeq} // the rest of it is not needed any more
 	t.feed, t.in = f.a.follow(ctx, t.session.ID, t.session.LastSeq, t.at, f.wake)
 	return nil
 }

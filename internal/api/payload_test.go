@@ -121,8 +121,7 @@ func newPayloadRig(t *testing.T) *rig {
 	r.cfg = api.Config{Engine: r.eng, Token: token, Keys: r.keys}
 	r.startAPI()
 	t.Cleanup(func() {
-		r.server.CloseClientConnections()
-		r.server.Close()
+		r.closeServer()
 		cancel()
 		<-ended
 		r.store.Close()

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"path"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,11 +27,15 @@ type request struct {
 	principal  string // whose idempotency keys it uses
 	secret     bool   // its answer is shown once, and never kept
 	disclosure Disclosure
-	body       []byte // whole; nil: none came
-	held       int64  // bytes of room that the body takes
-	counted    bool   // against the rate of its principal
-	refused    bool   // there was no place for it
-	rest       func() // writes the rest of an answer that goes on; nil: there is none
+	body       []byte   // whole; nil: none came
+	held       int64    // bytes of room that the body takes
+	counted    bool     // against the rate of its principal
+	refused    bool     // there was no place for it
+	leaves     []func() // called when it was answered, the last one first
+
+	rest  func(*stream)           // writes the rest of an answer that goes on; nil: there is none
+	end   context.CancelCauseFunc // of the context of one that may go on; nil: it cannot
+	untie func() bool             // from the context of net/http
 
 	// Of a request with an idempotency key; else seed is random.
 	seed  [32]byte
@@ -60,12 +65,36 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	out.Header().Set("X-Request-Id", req.id)
 	out.Header().Set("X-Content-Type-Options", "nosniff")
 	out.Header().Set("Cache-Control", "no-store")
-	defer func() { told.End(r, req.route, out.status) }()
-	defer func() { a.account(out, r, began, recover()) }()
-	defer func() { a.gates.bodies.giveBack(req.held) }()
+	finish := func(r *http.Request, out *answer, panicked any) (cut bool) {
+		for _, leave := range slices.Backward(req.leaves) {
+			leave()
+		}
+		a.gates.bodies.giveBack(req.held)
+		cut = a.account(out, r, began, panicked)
+		told.End(r, req.route, out.status)
+		return cut
+	}
+	taken := false
+	defer func() {
+		if panicked := recover(); !taken && finish(r, out, panicked) {
+			panic(http.ErrAbortHandler)
+		}
+	}()
 	if err := a.answer(out, r, req); err != nil {
 		a.refuse(out, r, err)
+		return
 	}
+	if req.rest == nil {
+		return
+	}
+	l := a.takeOver(out, r, req)
+	if l == nil {
+		req.rest(&stream{out: out})
+		return
+	}
+	taken = true
+	short := brief(r)
+	go a.goOn(l, req, func(out *answer, panicked any) bool { return finish(short, out, panicked) }) // its connection waits for it
 }
 
 // answer checks a request and hands it to its operation.
@@ -81,8 +110,11 @@ func (a *API) answer(out *answer, r *http.Request, req *request) error {
 	if err := a.turnAway(r, req, out, g); err != nil {
 		return err
 	}
+	if g != nil && g == a.gates.open {
+		r = req.outlive(r)
+	}
 	r, leave, err := a.identify(r, req)
-	defer leave()
+	req.leaves = append(req.leaves, leave)
 	if err != nil {
 		return err
 	}
@@ -103,14 +135,11 @@ func (a *API) answer(out *answer, r *http.Request, req *request) error {
 		if err := a.admit(r.Context(), g); err != nil {
 			return err
 		}
-		defer g.leave()
+		req.leaves = append(req.leaves, g.leave)
 		if a.routes[pattern].tagged {
 			a.showTagged(out, r)
 		} else {
 			a.mux.ServeHTTP(out, r)
-		}
-		if req.rest != nil {
-			req.rest()
 		}
 		return nil
 	}
@@ -159,8 +188,9 @@ func (a *API) unrouted(out *answer, r *http.Request, route http.Handler, pattern
 	return &Problem{Status: http.StatusNotFound, Detail: "there is nothing at this path; see /openapi.json for what there is"}
 }
 
-// account writes the one log line of a request, and answers for a panic.
-func (a *API) account(out *answer, r *http.Request, began time.Time, panicked any) {
+// account writes the one log line of a request, and answers for a panic. cut: the answer is to be cut, so that nobody takes it for
+// whole.
+func (a *API) account(out *answer, r *http.Request, began time.Time, panicked any) (cut bool) {
 	if err, ok := panicked.(error); panicked != nil && (!ok || !errors.Is(err, http.ErrAbortHandler)) {
 		a.cfg.Log.ErrorContext(r.Context(), "a request panicked", "request_id", requestOf(r.Context()).id, "panic", panicked, "stack", string(debug.Stack()))
 		if out.status == 0 {
@@ -175,9 +205,7 @@ func (a *API) account(out *answer, r *http.Request, began time.Time, panicked an
 	a.cfg.Log.Log(r.Context(), level, "request", "method", r.Method, "path", r.URL.Path, "status", out.status, "bytes", out.bytes,
 		"took", time.Since(began), "request_id", requestOf(r.Context()).id)
 	out.end()
-	if panicked != nil {
-		panic(http.ErrAbortHandler) // the answer is cut, so that nobody takes it for whole
-	}
+	return panicked != nil
 }
 
 // requestID is the caller's own id for the request when it is harmless in a log, else a new one.

@@ -81,6 +81,7 @@ type rig struct {
 	vault  *secret.Keyring
 	api    *api.API
 	server *httptest.Server
+	crowd  *api.Crowd // its connections
 	keys   *keys
 	cfg    api.Config
 	gate   chan struct{} // lets hold, charge and once end
@@ -112,8 +113,7 @@ func newRig(t *testing.T, edit func(*api.Config)) *rig {
 	r.startAPI()
 	t.Cleanup(func() {
 		r.release()
-		r.server.CloseClientConnections()
-		r.server.Close()
+		r.closeServer()
 		r.stop()
 		r.store.Close()
 	})
@@ -129,7 +129,17 @@ func (r *rig) startAPI() {
 	r.api = a
 	r.server = httptest.NewUnstartedServer(a)
 	r.server.Config = api.NewServer(a, slog.New(slog.DiscardHandler))
+	r.crowd = api.Bounded(r.server.Listener, api.MaxConnections)
+	r.server.Listener = r.crowd
 	r.server.Start()
+}
+
+// closeServer ends the server, and the streams that it has let go of.
+func (r *rig) closeServer() {
+	r.server.CloseClientConnections()
+	r.server.Close()
+	r.crowd.Cut()
+	r.crowd.Wait(context.Background())
 }
 
 func (r *rig) startEngine() {
@@ -206,8 +216,7 @@ func (r *rig) startEngine() {
 // store and the same keys.
 func (r *rig) restart() {
 	r.t.Helper()
-	r.server.CloseClientConnections()
-	r.server.Close()
+	r.closeServer()
 	r.stop()
 	r.startEngine()
 	r.cfg.Engine = access.NewGuard(r.eng, access.Of(r.store), nil)

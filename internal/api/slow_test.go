@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -40,16 +41,54 @@ func TestSlowIsTold(t *testing.T) {
 	}
 }
 
-// readSlowly follows a session's events and pauses once, in the middle of them. It reads up to the last event, or to the
-// end of the stream.
-func readSlowly(t *testing.T, pause time.Duration) string {
+// TestR20StalledIsCut: a client that reads no more is cut when its write has had its time, and not when the end of its answer
+// has had another one.
+func TestR20StalledIsCut(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		here, id := connect(t)
+		began := time.Now()
+		res, err := askEvents(here, id)
+		if err == nil {
+			_, err = io.ReadFull(res.Body, make([]byte, 100)) // the rest of this piece is not taken
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-here.there.closed
+		if took := time.Since(began); took != 10*time.Second {
+			t.Errorf("it was cut after %s, want 10s", took)
+		}
+	})
+}
+
+// pipe is a client's end of a connection without buffers.
+type pipe struct {
+	net.Conn
+	there *watched
+}
+
+// watched tells when the server has closed it.
+type watched struct {
+	net.Conn
+	once   sync.Once
+	closed chan struct{}
+}
+
+func (w *watched) Close() error {
+	w.once.Do(func() { close(w.closed) })
+	return w.Conn.Close()
+}
+
+// connect serves an engine with one session at rest to a client, until the test ends.
+func connect(t *testing.T) (pipe, perdure.SessionID) {
 	t.Helper()
 	r := &rig{t: t, store: memory.New(memory.Config{}), gate: make(chan struct{}), in: make(chan string, 100)}
 	r.startEngine()
-	defer func() { r.stop(); r.store.Close() }()
+	t.Cleanup(func() { r.stop(); r.store.Close() })
 	s, err := r.eng.NewSession(t.Context(), perdure.Agent{})
 	if err == nil {
-		err = r.eng.Send(t.Context(), s.ID, perdure.Text("hi"))
+		err = r.eng.Send(t.Context(), s.ID, perdure.Text(strings.Repeat("hi ", 10_000))) // more than is sent at once
 	}
 	if err == nil {
 		err = r.eng.WaitIdle(t.Context(), s.ID)
@@ -62,14 +101,27 @@ func readSlowly(t *testing.T, pause time.Duration) string {
 		t.Fatal(err)
 	}
 	here, there := net.Pipe()
+	end := &watched{Conn: there, closed: make(chan struct{})}
 	server := api.NewServer(a, slog.New(slog.DiscardHandler))
-	line := &oneConn{conn: there, closed: make(chan struct{})}
+	line := &oneConn{conn: end, closed: make(chan struct{})}
 	served := make(chan struct{})
 	go func() { _ = server.Serve(line); close(served) }() // it ends with ErrServerClosed
-	defer func() { here.Close(); server.Close(); <-served }()
+	t.Cleanup(func() { here.Close(); server.Close(); <-served; <-end.closed })
+	return pipe{here, end}, s.ID
+}
 
-	fmt.Fprintf(here, "GET /v1/sessions/%s/events?after=0 HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n", s.ID)
-	res, err := http.ReadResponse(bufio.NewReaderSize(here, 16), nil)
+// askEvents asks for a session's events and reads the head of the answer, and no more.
+func askEvents(here net.Conn, id perdure.SessionID) (*http.Response, error) {
+	fmt.Fprintf(here, "GET /v1/sessions/%s/events?after=0 HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n", id)
+	return http.ReadResponse(bufio.NewReaderSize(here, 16), nil)
+}
+
+// readSlowly follows a session's events and pauses once, in the middle of them. It reads up to the last event, or to the
+// end of the stream.
+func readSlowly(t *testing.T, pause time.Duration) string {
+	t.Helper()
+	here, id := connect(t)
+	res, err := askEvents(here, id)
 	if err != nil {
 		t.Fatal(err)
 	}

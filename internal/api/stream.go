@@ -5,10 +5,8 @@ import (
 	"errors"
 	"net/http"
 	"os"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
-	"github.com/danielgtaylor/huma/v2/adapters/humago"
 )
 
 // errSlow ends the stream of a client that does not keep up: it was told (ST5).
@@ -21,21 +19,11 @@ type stream struct {
 }
 
 // openStream begins an answer that goes on.
-func openStream(c huma.Context, form string) *stream {
-	_, w := humago.Unwrap(c)
-	s := &stream{out: answerOf(w)}
+func openStream(c huma.Context, form string) {
 	c.SetHeader("Content-Type", form)
 	c.SetHeader("X-Accel-Buffering", "no") // for proxies that would collect a stream
+	c.SetHeader("Connection", "close")     // see line
 	c.SetStatus(http.StatusOK)
-	return s
-}
-
-// answerOf finds our own writer; a middleware may have wrapped it.
-func answerOf(w http.ResponseWriter) *answer {
-	if a, ok := w.(*answer); ok {
-		return a
-	}
-	return newAnswer(w, 15*time.Second)
 }
 
 // part writes a piece of a frame.
@@ -111,23 +99,24 @@ func (a *API) eventStream(ctx context.Context, in *eventQuery, filter typeFilter
 	if after > session.LastSeq {
 		return nil, invalid(field, "the session has %d events; nothing comes after %d", session.LastSeq, after)
 	}
+	one := &sessionTopic{session: session, at: after, given: given}
 	return a.goesOn(ctx, formEvents, func(s *stream) error {
 		f := a.follower(s, filter, requestOf(ctx).disclosure)
-		f.topics = []topic{&sessionTopic{session: session, at: after, given: given}}
+		f.topics = []topic{one}
 		return f.follow(ctx)
 	}), nil
 }
 
 // goesOn is an answer that is written for as long as its client stays. It is written when the operation has returned: what
-// that needed, and how deep it was called, would else be held for each client all the while (R20).
+// that needed, and how deep it was called, would else be held for each client all the while (R20). So write holds nothing of it.
 func (a *API) goesOn(ctx context.Context, form string, write func(*stream) error) *streamed {
 	return &streamed{Body: func(c huma.Context) {
 		if c.Method() == http.MethodHead {
 			c.SetHeader("Content-Type", form)
 			return
 		}
-		s := openStream(c, form)
-		requestOf(ctx).rest = func() {
+		openStream(c, form)
+		requestOf(ctx).rest = func(s *stream) {
 			defer a.cfg.Telemetry.Stream()()
 			a.streamEnded(ctx, write(s))
 		}
