@@ -15,9 +15,11 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/docs"
 	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/internal/access"
 	"github.com/perdure/perdure/internal/api"
+	"github.com/perdure/perdure/internal/manual"
 	"github.com/perdure/perdure/store"
 )
 
@@ -37,6 +39,7 @@ type door struct {
 	socket string   // path; empty: there is none
 	tools  []string // that MCP clients see
 	told   observed // who is told of requests
+	manual *manual.Manual
 	open   []*opening
 	lost   atomic.Bool // its worker is, and no other one is there yet
 }
@@ -47,7 +50,7 @@ func (d *door) checks(context.Context) []api.Check {
 }
 
 func newDoor(eng engine.Engine, st store.Store, dir string, log *slog.Logger) *door {
-	return &door{engine: eng, ended: make(chan struct{}), dir: dir, keys: &keys{store: st, log: log}, log: log}
+	return &door{engine: eng, ended: make(chan struct{}), dir: dir, keys: &keys{store: st, log: log}, log: log, manual: manual.New(docs.Files)}
 }
 
 // opening is one listener with what answers on it.
@@ -93,7 +96,7 @@ func (o *opening) drain() {
 // add serves the API of the engine on a listener, as soon as that runs. cfg says who may ask.
 func (d *door) add(listener net.Listener, cfg api.Config) {
 	cfg.Keys, cfg.Log, cfg.Version, cfg.Ready = d.keys, d.log, version().Version, d.checks
-	cfg.Telemetry, cfg.Metrics = d.told.server, d.told.page
+	cfg.Telemetry, cfg.Metrics, cfg.Manual = d.told.server, d.told.page, d.manual
 	o := &opening{listener: listener, cfg: cfg, store: d.keys.store, tools: d.tools, crowd: api.Bounded(listener, api.MaxConnections)}
 	o.serves(d.engine)
 	answer := func(w http.ResponseWriter, r *http.Request) {

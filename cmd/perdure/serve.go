@@ -60,7 +60,7 @@ func serve(ctx context.Context, s cli.Serving) (err error) {
 	if err != nil {
 		return errors.Join(err, closing())
 	}
-	eng.door.add(listener, api.Config{Token: token, Keyring: access.NewKeyring(access.Config{Store: st, Root: token, Log: s.Log}), Disclosure: api.Disclosure(s.Disclosure), Admission: api.Admission{Rate: s.Rate}})
+	eng.door.add(listener, api.Config{Token: token, Keyring: access.NewKeyring(access.Config{Store: st, Root: token, Log: s.Log}), Disclosure: api.Disclosure(s.Disclosure), URL: s.URL, Admission: api.Admission{Rate: s.Rate}})
 	s.Ready(cli.Served{URL: "http://" + listener.Addr().String(), Socket: eng.door.socket, TokenFile: filepath.Join(s.Dir, tokenFile)})
 	return eng.Run(ctx)
 }

@@ -20,6 +20,7 @@ var errTooBig = errors.New("the answer is too big to be read")
 // answer is a response of 2xx whose body is being read. It is cut when nothing comes for too long.
 type answer struct {
 	what   string
+	base   string // of the server; empty for a socket
 	header http.Header
 	status int
 	body   io.ReadCloser
@@ -35,6 +36,7 @@ func (a *answer) refusal() error {
 		return a.blame(err)
 	}
 	p := problemOf(a.status, text)
+	p.base = a.base
 	switch {
 	case p.Code == "in_flight":
 		return &away{err: p, after: a.retryAfter(), busy: true}

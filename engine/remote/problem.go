@@ -3,13 +3,14 @@ package remote
 import (
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/perdure/perdure"
 )
 
 // Problem is an error that the server answered (H3). Its text is the server's; errors.Is tells its kind.
 type Problem struct {
-	Type      string  `json:"type"`  // a page about it
+	Type      string  `json:"type"`  // a page about it, as the server wrote it; Page is its URL
 	Title     string  `json:"title"` // the same for all of its code
 	Status    int     `json:"status"`
 	Detail    string  `json:"detail"` // what happened this time, and what to do
@@ -18,6 +19,8 @@ type Problem struct {
 	Retryable bool    `json:"retryable"`
 	Fields    []Field `json:"field_errors,omitempty"`
 	First     *int64  `json:"first_offset,omitempty"` // of a log that was rotated: where it goes on
+
+	base string // of the server, where a browser reaches it, too; empty: it does not
 }
 
 // Field says what is wrong with one part of a request.
@@ -33,6 +36,20 @@ func (p *Problem) Unauthorized() bool {
 
 // Request is the id under which the server's log has more about it; empty: it gave none.
 func (p *Problem) Request() string { return p.RequestID }
+
+// Page is the URL of a page about it; empty: none that opens.
+func (p *Problem) Page() string {
+	if strings.HasPrefix(p.Type, "/") && p.base != "" {
+		return p.base + p.Type
+	}
+	if strings.HasPrefix(p.Type, "https://") || strings.HasPrefix(p.Type, "http://") {
+		return p.Type
+	}
+	return ""
+}
+
+// Kind is its code; empty: the server gave none.
+func (p *Problem) Kind() string { return p.Code }
 
 // Error returns the server's text. That of an internal error is generic, so it comes with the request's id.
 func (p *Problem) Error() string {

@@ -167,6 +167,9 @@ func (e *Engine) open(ctx context.Context, s sent) (*answer, error) {
 		limit += longPoll
 	}
 	a := &answer{what: s.what, cancel: cancel, limit: limit, watch: time.AfterFunc(limit, func() { cancel(errSilent) })}
+	if !e.socket {
+		a.base = e.base
+	}
 	if s.patient {
 		a.watch.Stop()
 	}

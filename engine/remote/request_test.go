@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/http/httptest"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -184,11 +187,54 @@ func TestKinds(t *testing.T) {
 				if !errors.As(err, &p) || p.Status != c.status || p.Code != c.code || p.RequestID != "r1" || !strings.HasPrefix(err.Error(), "what happened") {
 					t.Errorf("got %#v, %v", p, err)
 				}
+				if p.Kind() != c.code || p.Page() != "" {
+					t.Errorf("got the code %q and the page %q of about:blank", p.Kind(), p.Page())
+				}
 				if strings.Contains(err.Error(), "(request r1") != (c.want == "") {
 					t.Errorf("got %q: only an internal error needs the request's id", err)
 				}
 			})
 		})
+	}
+}
+
+// TestH3Page: an error of a server names its page where a browser opens it, behind a prefix too, and none for a socket.
+func TestH3Page(t *testing.T) {
+	t.Parallel()
+	var kind string
+	answer := func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusNotFound)
+		fmt.Fprintf(w, `{"code":"not_found","detail":"no","type":%q}`, kind)
+	}
+	server := httptest.NewServer(http.HandlerFunc(answer))
+	defer server.Close()
+	socket := filepath.Join(t.TempDir(), "s")
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	beside := httptest.NewUnstartedServer(http.HandlerFunc(answer))
+	beside.Listener.Close()
+	beside.Listener = listener
+	beside.Start()
+	defer beside.Close()
+	for _, test := range []struct{ url, kind, page string }{
+		{server.URL, "/docs/x#y", server.URL + "/docs/x#y"},
+		{server.URL + "/below/", "/docs/x#y", server.URL + "/below/docs/x#y"},
+		{server.URL, "https://example.com/x#y", "https://example.com/x#y"},
+		{server.URL, "javascript:x", ""},
+		{"unix://" + socket, "/docs/x#y", ""},
+		{"unix://" + socket, "https://example.com/x#y", "https://example.com/x#y"},
+	} {
+		kind = test.kind
+		eng, err := remote.New(remote.Config{URL: test.url, Retry: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = eng.Task(t.Context(), taskID)
+		if p := (*remote.Problem)(nil); !errors.As(err, &p) || p.Page() != test.page || p.Kind() != "not_found" {
+			t.Errorf("%s from %s: got %v", test.kind, test.url, err)
+		}
 	}
 }
 

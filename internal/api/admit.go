@@ -18,6 +18,7 @@ type Admission struct {
 	Patience time.Duration // of those; 0: 1 s
 	Urgent   int           // what ends or holds up work: cancel, interrupt, deny, pause; as many wait; 0: 32
 	Reads    int           // 0: 512
+	Pages    int           // of the documents, which anybody may read; 0: 32
 	Open     int           // streams, and requests that wait for an outcome; 0: 4,096
 	Bodies   int64         // bytes of bodies that are held at a time; 0: 512 MiB
 	Rate     int           // requests a second of one principal, but for those that stop work; 0: any number
@@ -29,6 +30,7 @@ func (c Admission) withDefaults() Admission {
 	c.Patience = orDefault(c.Patience, time.Second)
 	c.Urgent = orDefault(c.Urgent, 32)
 	c.Reads = orDefault(c.Reads, 512)
+	c.Pages = orDefault(c.Pages, 32)
 	c.Open = orDefault(c.Open, 4096)
 	c.Bodies = orDefault(c.Bodies, 512<<20)
 	return c
@@ -36,8 +38,8 @@ func (c Admission) withDefaults() Admission {
 
 // gates are the places of an API.
 type gates struct {
-	writes, urgent, reads, open *gate
-	bodies                      *room
+	writes, urgent, reads, open, pages *gate
+	bodies                             *room
 }
 
 func newGates(c Admission) gates {
@@ -46,6 +48,7 @@ func newGates(c Admission) gates {
 		urgent: newGate("urgent", c.Urgent, c.Urgent, c.Patience),
 		reads:  newGate("reads", c.Reads, c.Reads, c.Patience),
 		open:   newGate("open", c.Open, 0, c.Patience),
+		pages:  newGate("pages", c.Pages, c.Pages, c.Patience),
 		bodies: &room{left: c.Bodies},
 	}
 }
@@ -55,6 +58,8 @@ func (g *gates) of(r *http.Request, pattern string) *gate {
 	switch {
 	case open(r.URL.Path):
 		return nil
+	case isManual(pattern):
+		return g.pages
 	case isWrite(r.Method):
 		if StopsWork(pattern) {
 			return g.urgent
@@ -169,10 +174,10 @@ func (a *API) turnAway(r *http.Request, req *request, out *answer, g *gate) erro
 	return nil
 }
 
-// pace counts a request against the rate of its principal, once. What stops work is not counted.
+// pace counts a request against the rate of its principal, once. What stops work is not counted, nor what needs no principal.
 func (a *API) pace(ctx context.Context, out *answer, g *gate) error {
 	req := requestOf(ctx)
-	if g == nil || g == a.gates.urgent || req.counted {
+	if g == nil || g == a.gates.urgent || g == a.gates.pages || req.counted {
 		return nil
 	}
 	req.counted = true

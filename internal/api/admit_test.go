@@ -188,7 +188,7 @@ func TestGateKinds(t *testing.T) {
 	t.Parallel()
 	g := newGates(Admission{}.withDefaults())
 	for line, want := range map[string]*gate{
-		"GET /healthz": nil, "GET /readyz": nil, "GET /openapi.json": nil,
+		"GET /healthz": nil, "GET /readyz": nil, "GET /openapi.json": nil, "GET /docs": g.pages, "GET /docs/{path...}": g.pages, "GET /llms.txt": g.pages,
 		"GET /v1/tasks": g.reads, "GET /v1/tasks/{id}": g.reads, "HEAD /v1/tasks": g.reads, "GET /v1/tasks/{id}?wait=1s": g.open, "GET /v1/tasks/{id}/log?follow=true": g.open,
 		"GET /v1/events?topics=tasks": g.open, "POST /v1/sessions": g.writes, "PUT /v1/budgets/{scope}/{subject}": g.writes, "DELETE /v1/sessions/{id}": g.writes,
 		"POST /v1/tasks/{id}/cancel": g.urgent, "POST /v1/sessions/{id}/tasks/cancel": g.urgent, "POST /v1/sessions/{id}/interrupt": g.urgent,

@@ -34,6 +34,8 @@ type Config struct {
 	Log        *slog.Logger                      // nil: discarded
 	Telemetry  *telemetry.Server                 // is told of requests; nil: nobody is
 	Metrics    http.Handler                      // answers on /metrics; nil: there are no figures
+	Manual     http.Handler                      // answers on /docs and /llms.txt; nil: there are no documents
+	URL        string                            // under which clients find this server, without a slash at its end; empty: they know
 	MCP        http.Handler                      // answers on /mcp who was let in; nil: there is nothing there
 
 	Ping          time.Duration // between the comments that keep a stream alive; 0: 15 s
@@ -169,6 +171,7 @@ func NewServer(handler http.Handler, log *slog.Logger) *http.Server {
 // operations registers all that the API answers.
 func (a *API) operations() {
 	a.healthOperations()
+	a.manualOperations()
 	a.sessionOperations()
 	a.archiveOperations()
 	a.messageOperations()

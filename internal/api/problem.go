@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,7 +19,7 @@ import (
 
 // Problem is an error as callers see it, in the form of RFC 9457 with our own members (H3).
 type Problem struct {
-	Type        string       `json:"type" doc:"A page about this kind of problem."`
+	Type        string       `json:"type" doc:"A page about this kind of problem: an absolute URL where the server knows its own, else a path of it."`
 	Title       string       `json:"title"`
 	Status      int          `json:"status"`
 	Detail      string       `json:"detail" doc:"What happened, and what to do."`
@@ -53,9 +54,6 @@ func (p *Problem) GetHeaders() http.Header { return p.header }
 
 // generic is what a reader learns of what is none of their business.
 const generic = "An error occurred while processing the request."
-
-// pages is where the kinds of problems are explained; a code is an anchor in it.
-const pages = "https://github.com/perdure/perdure/blob/main/docs/reference/http.md#"
 
 // class is a class of problems.
 type class struct {
@@ -107,6 +105,22 @@ var transport = map[int]class{
 	http.StatusServiceUnavailable:          {code: "draining", title: "Draining", retry: true},
 }
 
+// others are the codes that stand in no table.
+var others = []string{"internal", "overloaded", "processing_error", "rate_limited"}
+
+// Codes are the codes of all problems, sorted. Each has a section on the page of problem types.
+func Codes() []string {
+	all := slices.Clone(others)
+	for _, c := range classes {
+		all = append(all, c.code)
+	}
+	for _, c := range transport {
+		all = append(all, c.code)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
 // draining refuses a write to a server that comes to its end (R3).
 func draining() error {
 	return &Problem{Status: http.StatusServiceUnavailable, Detail: "the server is shutting down; send the request again, to the next one"}
@@ -140,7 +154,7 @@ func problemOf(ctx context.Context, err error) *Problem {
 		}
 		p.header.Set("Retry-After", strconv.Itoa(1)) // seconds
 	}
-	p.Type, p.Instance, p.RequestID = pages+p.Code, req.path, req.id
+	p.Type, p.Instance, p.RequestID = req.server+problemsPage+p.Code, req.path, req.id
 	return p
 }
 

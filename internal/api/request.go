@@ -22,6 +22,7 @@ import (
 type request struct {
 	id         string // in every answer and log line
 	path       string
+	server     string // the URL of this server; empty: it is not known
 	route      string // pattern of the path; empty: there is nothing at it
 	actor      string // who acts: the principal over TCP; user or operator over the socket
 	principal  string // whose idempotency keys it uses
@@ -57,7 +58,7 @@ func requestOf(ctx context.Context) *request {
 // ServeHTTP answers one request.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
-	req := &request{id: requestID(r), path: r.URL.Path, disclosure: a.cfg.Disclosure, at: began}
+	req := &request{id: requestID(r), path: r.URL.Path, server: a.cfg.URL, disclosure: a.cfg.Disclosure, at: began}
 	rand.Read(req.seed[:]) // never fails
 	ctx, told := a.cfg.Telemetry.Begin(r, req.id)
 	r = r.WithContext(context.WithValue(ctx, requestKey{}, req))
@@ -113,7 +114,7 @@ func (a *API) answer(out *answer, r *http.Request, req *request) error {
 	if g != nil && g == a.gates.open {
 		r = req.outlive(r)
 	}
-	r, leave, err := a.identify(r, req)
+	r, leave, err := a.identify(r, req, pattern)
 	req.leaves = append(req.leaves, leave)
 	if err != nil {
 		return err
@@ -177,6 +178,10 @@ func (a *API) bounded(r *http.Request) error {
 
 // unrouted is the answer to a path or method that does not exist: the router's own is plain text (H3).
 func (a *API) unrouted(out *answer, r *http.Request, route http.Handler, pattern string) error {
+	if isManual(pattern) && a.cfg.Manual != nil && r.URL.Path == manualPath+"/" {
+		a.cfg.Manual.ServeHTTP(out, r) // which sends them one sign further
+		return nil
+	}
 	if pattern == "" {
 		probe := &recorder{header: http.Header{}}
 		route.ServeHTTP(probe, r)

@@ -17,10 +17,12 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/docs"
 	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/engine/local"
 	"github.com/perdure/perdure/internal/access"
 	"github.com/perdure/perdure/internal/api"
+	"github.com/perdure/perdure/internal/manual"
 	"github.com/perdure/perdure/internal/secret"
 	"github.com/perdure/perdure/model/scripted"
 	"github.com/perdure/perdure/store/memory"
@@ -29,6 +31,9 @@ import (
 )
 
 const token = "a-token-of-this-test"
+
+// pages are rendered once, for all servers of these tests.
+var pages = manual.New(docs.Files)
 
 // script answers by what the person said last.
 const script = `
@@ -104,7 +109,7 @@ func newRig(t *testing.T, edit func(*api.Config)) *rig {
 	r.vault = vault
 	r.startEngine()
 	r.cfg = api.Config{
-		Engine: access.NewGuard(r.eng, access.Of(r.store), nil), Token: token, Keys: r.keys,
+		Engine: access.NewGuard(r.eng, access.Of(r.store), nil), Token: token, Keys: r.keys, Manual: pages,
 		Keyring: access.NewKeyring(access.Config{Store: r.store, Root: token, Failures: 1 << 20, Look: 5 * time.Millisecond}),
 	}
 	if edit != nil {
@@ -380,6 +385,7 @@ func (r *rig) refusal(got reply, status int, code string) problem {
 		p.RequestID != got.header.Get("X-Request-Id") {
 		r.t.Fatalf("got %+v, want code %s", p, code)
 	}
+	r.explained(p.Type, code)
 	return p
 }
 

@@ -47,6 +47,7 @@ func libraries() []library {
 		{"github.com/danielgtaylor/huma/v2", "v2.39.0", "internal/api"},
 		{"github.com/standard-webhooks/standard-webhooks/libraries", "v0.0.1", "internal/webhook examples/webhook"},
 		{"github.com/coreos/go-oidc/v3", "v3.21.0", "internal/api"},
+		{"github.com/yuin/goldmark", "v1.8.7", "internal/manual"},
 		{"github.com/alecthomas/kong", "v1.17.0", "internal/cli internal/cli/complete internal/cli/man internal/cli/settings internal/config"},
 		{"github.com/itchyny/gojq", "v0.12.20", "internal/cli/form"}, // --jq
 		{"github.com/schollz/progressbar/v3", "v3.19.1", "internal/cli internal/config"},

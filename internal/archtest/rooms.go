@@ -102,9 +102,11 @@ func inner() []room {
 func outer() []room {
 	return []room{
 		{"internal/api", ". budget webhook engine internal/access internal/cron internal/telemetry"},
+		{"internal/manual", ""},
+		{"docs", ""},
 		{"internal/access", ". budget webhook engine store"},
 		{"internal/mcpserver", ". engine tool internal/access"},
-		{"internal/cli", ". budget webhook engine internal/cron internal/config internal/redact internal/cli/admin internal/cli/demo internal/cli/complete internal/cli/form internal/cli/man internal/cli/mcp internal/cli/raw internal/cli/settings internal/cli/sprout internal/cli/storm"},
+		{"internal/cli", ". budget webhook engine docs internal/cron internal/config internal/redact internal/cli/admin internal/cli/demo internal/cli/complete internal/cli/form internal/cli/man internal/cli/mcp internal/cli/raw internal/cli/settings internal/cli/sprout internal/cli/storm"},
 		{"internal/cli/raw", "."},
 		{"internal/cli/complete", ""},
 		{"internal/cli/man", ""},

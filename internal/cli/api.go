@@ -76,7 +76,7 @@ func (c *apiCommand) Run(ctx context.Context, a *app) error {
 	if c.Include {
 		c.head(a, resp)
 	}
-	if p := raw.Refused(resp); p != nil {
+	if p := way.Refused(resp); p != nil {
 		return c.refused(a, p)
 	}
 	if strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json") && (c.Output != "raw" || c.JQ != "" || c.Template != "" || a.Terminal.Stdout) {

@@ -1,6 +1,6 @@
 // Package cli is the command line of perdure: noun, then verb, over an engine that main opens.
 //
-// It may import the root, engine, internal/redact, kong, and its own rooms admin, demo, form, man, sprout and storm; what it may not import comes as
+// It may import the root, engine, docs, internal/redact, kong, and its own rooms admin, demo, form, man, sprout and storm; what it may not import comes as
 // functions in a [World]. The one thing to know: data goes to stdout and talk to stderr (C1), and no text of a
 // journal reaches a terminal before [plain] has seen it (C18).
 package cli
@@ -270,12 +270,19 @@ func (a *app) complain(err error) {
 		return // the command has said it
 	}
 	a.say("%s: %s", program, strings.ReplaceAll(a.text(err.Error()), "\n", "\n  "))
-	a.say("  %s", strings.ReplaceAll(a.text(a.advice(err)), "\n", "\n  "))
+	advice := a.advice(err)
+	a.say("  %s", strings.ReplaceAll(a.text(advice), "\n", "\n  "))
 	var asked interface{ Request() string } // of whoever answers from afar
 	if errors.As(err, &asked) && asked.Request() != "" && !strings.Contains(err.Error(), asked.Request()) {
 		a.say("  request %s", a.line(asked.Request(), cellChars))
 	}
+	if page := a.page(err, advice); page != "" {
+		a.say("  page    %s", a.line(page, pageChars))
+	}
 }
+
+// pageChars is how long the address of a page may be.
+const pageChars = 300
 
 // advice is what to do about an error: what it says itself, or what its kind asks for.
 func (a *app) advice(err error) string {

@@ -10,6 +10,8 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
+	"github.com/perdure/perdure/internal/api"
+	"github.com/perdure/perdure/internal/cli/raw"
 )
 
 // TestC04Commands wants every exit code of help exit-codes from a command, but for the one that only a server gives.
@@ -87,6 +89,10 @@ func wantAdvice(t *testing.T, talk string) {
 	if len(lines) < 2 || !strings.HasPrefix(lines[0], "perdure: ") || !strings.HasPrefix(lines[1], "  ") {
 		t.Errorf("does not say what happened, then what to do: %q", talk)
 	}
+	help := regexp.MustCompile(`(?m)perdure (?:.* )?--help|^  page    perdure help [a-z_-]+$|^  page    http`)
+	if !help.MatchString(talk) && !strings.Contains(lines[1], "perdure help ") {
+		t.Errorf("names no page: %q", talk)
+	}
 	if found := regexp.MustCompile(`goroutine|panic|\.go:`).FindString(talk); found != "" {
 		t.Errorf("has %q: %s", found, talk)
 	}
@@ -137,6 +143,40 @@ func TestC14Advice(t *testing.T) {
 	} {
 		_, _, talk := command{args: "session list", scene: &scene{err: kind}}.run(t.Context())
 		wantAdvice(t, talk)
+	}
+}
+
+// TestC14Pages wants a page for the code of every problem of a server, and the place where that page can be opened.
+func TestC14Pages(t *testing.T) {
+	t.Parallel()
+	for _, code := range api.Codes() {
+		status, out, talk := command{args: "help " + code, scene: &scene{}}.run(t.Context())
+		if status != exitOK || talk != "" || !strings.HasPrefix(out, code+"\n\n") {
+			t.Errorf("%s: exit code %d, %q, %q", code, status, out, talk)
+		}
+		for _, part := range []string{"\n- What: ", "\n- Why: ", "\n- What to do: "} {
+			if strings.Count(out, part) != 1 {
+				t.Errorf("%s: %q has no %q of its own", code, out, part)
+			}
+		}
+		for _, test := range []struct{ base, kind, page string }{
+			{"http://127.0.0.1:1/below", "/docs/p#" + code, "http://127.0.0.1:1/below/docs/p#" + code},
+			{"http://127.0.0.1:1", "https://example.com/p#" + code, "https://example.com/p#" + code},
+			{"", "/docs/p#" + code, "perdure help " + code},
+			{"http://127.0.0.1:1", "about:blank", "perdure help " + code},
+			{"http://127.0.0.1:1", "", "perdure help " + code},
+		} {
+			err := fmt.Errorf("step: %w", &raw.Problem{Status: 409, Detail: "no", Code: code, Type: test.kind, Base: test.base})
+			_, _, talk := command{args: "session list", scene: &scene{err: err}}.run(t.Context())
+			if !strings.HasSuffix(talk, "\n  page    "+test.page+"\n") {
+				t.Errorf("%s from %q with %q: %q", code, test.base, test.kind, talk)
+			}
+		}
+	}
+	for _, strange := range []string{"", ".*", "conflict\n", "no_such_code"} {
+		if _, ok := explains(strange); ok {
+			t.Errorf("%q is explained", strange)
+		}
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 )
 
 type helpCommand struct {
-	Topic []string `arg:"" optional:"" help:"A command, or a topic: configuration, effects, environment, exit-codes, formatting, recovery."`
+	Topic []string `arg:"" optional:"" help:"A command, a topic (configuration, effects, environment, exit-codes, formatting, recovery), or the code of a problem that a server answered."`
 	Man   string   `help:"Write the manual, a page for man(1) of each command and topic, into this folder." placeholder:"DIR" type:"path"`
 }
 
@@ -34,6 +34,7 @@ PERDURE_DATABASE a Postgres database, as --database; a password belongs here
 PERDURE_SERVER   a server to ask instead, as --server
 PERDURE_TOKEN    the token of that server
 PERDURE_ADDR     where serve listens, as --addr
+PERDURE_PUBLIC_URL  where clients find what serve serves, as --public-url
 PERDURE_SANDBOX  what commands may do, as --sandbox of run and serve
 PERDURE_PROFILE  the profile of the configuration files, as --profile
 XDG_CONFIG_HOME  where the configuration of the user is: perdure help configuration
@@ -49,6 +50,10 @@ func (c *helpCommand) Run(a *app) error {
 	}
 	if text, ok := topics()[strings.Join(c.Topic, " ")]; ok {
 		fmt.Fprintln(a.out, strings.Trim(text, "\n"))
+		return nil
+	}
+	if text, ok := explains(strings.Join(c.Topic, " ")); ok {
+		fmt.Fprintln(a.out, text)
 		return nil
 	}
 	if _, err := a.kong.Parse(append(c.Topic, "--help")); err != nil && len(c.Topic) > 0 { // without one the help is printed, and no command is found

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
+	"strings"
 
 	"github.com/perdure/perdure/internal/redact"
 )
@@ -22,6 +24,7 @@ type Serving struct {
 	MCP          []string  // the tools that MCP clients see on /mcp; *: all that need no capability; nil: there is no /mcp
 	AskUntrusted bool      // a person is asked before calls that reach further than a session which read what came from outside (S3)
 	Retention    Retention // likewise
+	URL          string    // under which clients find the server; empty: they know
 	Rate         int       // requests a second that each token may send; 0: any number (H10)
 	Traces       string    // URL of the collector that spans are sent to (OTLP over HTTP); empty: none is sent
 	TraceContent bool      // spans hold prompts, answers, arguments and results
@@ -45,6 +48,7 @@ type serveCommand struct {
 	sandboxFlags
 	Retention    string   `help:"How long a task is kept that has ended, for instance 30d or 720h; 0 means for ever. Default: 30d." placeholder:"DURATION" env:"PERDURE_TASKS_RETENTION"`
 	Disclosure   string   `help:"How much answers say about what failed inside: generic, standard or detailed." placeholder:"MODE" enum:"generic,standard,detailed" default:"standard"`
+	PublicURL    string   `name:"public-url" help:"Where clients find this server, when that is another address than its own, as behind a proxy. Errors then name the whole URL of their page." placeholder:"URL" env:"PERDURE_PUBLIC_URL"`
 	Rate         int      `help:"How many requests a second each token may send, and as many at once; what is more is answered with 429. What stops work is not counted. 0 means any number." placeholder:"N"`
 	AskUntrusted bool     `name:"ask-untrusted" help:"Once a session has read what came from outside (a page, a file, the output of a command), ask a person before each call that reaches further than the session: perdure approve answers."`
 	Ask          []string `help:"Ask a person before each call of this tool: perdure approve answers. Can be given several times." placeholder:"TOOL"`
@@ -52,6 +56,15 @@ type serveCommand struct {
 	OTLPEndpoint string   `name:"otlp-endpoint" help:"Send spans to this collector of OpenTelemetry (OTLP over HTTP). Without it nothing is sent anywhere; figures are served on /metrics." placeholder:"URL" env:"OTEL_EXPORTER_OTLP_ENDPOINT"`
 	TraceContent bool     `name:"trace-content" help:"Let spans hold prompts, answers, arguments and results; known secrets are taken out."`
 	MCPTool      []string `name:"mcp-tool" help:"Show this tool to MCP clients on /mcp; * shows all that need no capability. Can be given several times." placeholder:"TOOL"`
+}
+
+// publicURL checks the address that clients are told of. It has no slash at its end.
+func publicURL(text string) (string, error) {
+	u, err := url.Parse(text)
+	if text != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "") {
+		return "", misuse("--public-url is the address of this server, as clients write it", "for instance https://example.com/perdure")
+	}
+	return strings.TrimRight(text, "/"), nil
 }
 
 // Run serves until a signal comes, then lets what is in work settle. Ending so is no error.
@@ -62,13 +75,17 @@ func (c *serveCommand) Run(ctx context.Context, a *app) error {
 	if c.Rate < 0 {
 		return misuse("--rate is a number of requests a second", "0 means any number")
 	}
+	public, err := publicURL(c.PublicURL)
+	if err != nil {
+		return err
+	}
 	sandbox, err := a.sandbox(c.sandbox())
 	if err != nil {
 		return err
 	}
 	err = a.Serve(ctx, Serving{
 		Dir: a.flags.Data, Database: a.flags.Database, Addr: c.Addr, Expose: c.Expose, AllowShell: c.AllowShell, Sandbox: sandbox, Disclosure: c.Disclosure,
-		Ask: c.Ask, Deny: c.Deny, MCP: c.MCPTool, AskUntrusted: c.AskUntrusted, Retention: a.retention(c.Retention), Rate: c.Rate, Log: a.log,
+		Ask: c.Ask, Deny: c.Deny, MCP: c.MCPTool, AskUntrusted: c.AskUntrusted, Retention: a.retention(c.Retention), Rate: c.Rate, URL: public, Log: a.log,
 		Traces: c.OTLPEndpoint, TraceContent: c.TraceContent,
 		Ready: func(s Served) {
 			fmt.Fprintln(a.out, s.URL)

@@ -134,12 +134,14 @@ func (w Way) compose(ctx context.Context, r Request) (*http.Request, error) {
 
 // Problem is an answer that is an error (H3).
 type Problem struct {
+	Type      string `json:"type"`
 	Status    int    `json:"status"`
 	Title     string `json:"title"`
 	Detail    string `json:"detail"`
 	Code      string `json:"code"`
 	RequestID string `json:"request_id"`
 	Text      []byte `json:"-"` // the whole body
+	Base      string `json:"-"` // of the server, where a browser reaches it, too; empty: it does not
 }
 
 // Error is what the server said.
@@ -155,8 +157,22 @@ func (p *Problem) Error() string {
 // Request is the id under which the server's log has more; empty: it gave none.
 func (p *Problem) Request() string { return p.RequestID }
 
+// Page is the URL of a page about it; empty: none that opens.
+func (p *Problem) Page() string {
+	if strings.HasPrefix(p.Type, "/") && p.Base != "" {
+		return p.Base + p.Type
+	}
+	if strings.HasPrefix(p.Type, "https://") || strings.HasPrefix(p.Type, "http://") {
+		return p.Type
+	}
+	return ""
+}
+
+// Kind is its code; empty: the server gave none.
+func (p *Problem) Kind() string { return p.Code }
+
 // Refused returns the problem of an answer that is one; nil: it is none. It reads the body of one that is.
-func Refused(resp *http.Response) *Problem {
+func (w Way) Refused(resp *http.Response) *Problem {
 	if resp.StatusCode < http.StatusBadRequest {
 		return nil
 	}
@@ -166,6 +182,9 @@ func Refused(resp *http.Response) *Problem {
 		p = &Problem{RequestID: resp.Header.Get("X-Request-Id")} // a proxy answers in words of its own
 	}
 	p.Status, p.Text = resp.StatusCode, text
+	if w.Actor == "" { // else it is a socket
+		p.Base = w.Base
+	}
 	return p
 }
 
@@ -214,7 +233,7 @@ func (w Way) page(ctx context.Context, r Request) (page, error) {
 		return got, err
 	}
 	defer resp.Body.Close()
-	if p := Refused(resp); p != nil {
+	if p := w.Refused(resp); p != nil {
 		return got, p
 	}
 	text, err := io.ReadAll(io.LimitReader(resp.Body, pageBytes))
