@@ -13,10 +13,10 @@ import (
 
 // voice shows a stream to people: what the agent says on stdout, what it does on stderr.
 type voice struct {
-	a      *app
-	shown  string // what of the open message stands on stdout
-	heard  string // what came of it in this attempt
-	open   bool   // stdout stands in the middle of a line
+	a     *app
+	shown string // what of the open message stands on stdout
+	heard string // what came of it in this attempt
+	open  bool   // stdout stands in the middle of a line
 
 	states map[perdure.TaskID]perdure.TaskState // as they were told
 	lines  map[string]string                    // progress as it was told, by task or call

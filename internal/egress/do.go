@@ -23,7 +23,8 @@ const framing = "Accept-Encoding Connection Content-Length Expect Host Http2-Set
 // Do carries out one request, with up to five redirects, and returns an answer of any status. Nothing is tried
 // again, and no connection is used twice: each hop is resolved, checked, dialed and closed.
 //
-// The error is a *perdure.EgressError, or ctx's cause when ctx ended.
+// The error is a *perdure.EgressError, or ctx's cause when ctx ended. Of an answer that broke off what came of it is returned, too; else
+// Status is 0.
 func (g *Guard) Do(ctx context.Context, req perdure.WebRequest) (perdure.WebResponse, error) {
 	timed, cancel := context.WithTimeoutCause(ctx, g.config.Timeout, errTimeout)
 	defer cancel()
@@ -33,11 +34,11 @@ func (g *Guard) Do(ctx context.Context, req perdure.WebRequest) (perdure.WebResp
 	case err == nil:
 		return out, nil
 	case errors.As(err, &ours):
-		return perdure.WebResponse{}, g.deny(ours)
+		return out, g.deny(ours)
 	case ctx.Err() != nil:
-		return perdure.WebResponse{}, context.Cause(ctx)
+		return out, context.Cause(ctx)
 	}
-	return perdure.WebResponse{}, transportError(hostOf(req.URL), fmt.Sprintf("%s took more than %v", hostOf(req.URL), g.config.Timeout), err)
+	return out, transportError(hostOf(req.URL), fmt.Sprintf("%s took more than %v", hostOf(req.URL), g.config.Timeout), err)
 }
 
 func (g *Guard) do(ctx context.Context, req perdure.WebRequest) (perdure.WebResponse, error) {
@@ -195,16 +196,14 @@ func (g *Guard) take(ctx context.Context, resp *http.Response, h hop, limit int6
 	}
 	out := perdure.WebResponse{URL: h.url.String(), Status: resp.StatusCode, Header: resp.Header}
 	text, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
+	out.Body = text[:min(int64(len(text)), limit)]
 	switch {
 	case ctx.Err() != nil && err != nil:
 		return out, context.Cause(ctx)
 	case err != nil:
 		return out, transportError(h.url.Hostname(), fmt.Sprintf("the answer of %s broke off after %d bytes: %v", h.url.Hostname(), len(text), err), err)
 	}
-	if out.Truncated = int64(len(text)) > limit; out.Truncated {
-		text = text[:limit]
-	}
-	out.Body = text
+	out.Truncated = int64(len(text)) > limit
 	return out, nil
 }
 

@@ -23,6 +23,11 @@ const settleTime = 5 * time.Second
 // errGone says that what a delivery is to tell is not there any more.
 var errGone = errors.New("the event is gone")
 
+// unsent is why nothing was sent: a fault of this side, which its receiver has nothing to do with.
+type unsent struct{ error }
+
+func (u unsent) Unwrap() error { return u.error }
+
 // deliver carries out one try and notes what became of it.
 func (s *Sender) deliver(ctx context.Context, c claimed) {
 	defer ring(s.freed)
@@ -36,7 +41,7 @@ func (s *Sender) deliver(ctx context.Context, c claimed) {
 	try := hook.Try{At: began}
 	wait, err := s.post(ctx, c, &try)
 	try.Latency = time.Since(began).Milliseconds()
-	o := outcome{cut: err != nil && ctx.Err() != nil, gone: errors.Is(err, errGone), wait: wait}
+	o := outcome{cut: err != nil && ctx.Err() != nil, gone: errors.Is(err, errGone), unsent: errors.As(err, new(unsent)), wait: wait}
 	if err != nil {
 		try.Error = s.cfg.Mask(err.Error())
 	}
@@ -56,11 +61,11 @@ func (s *Sender) deliver(ctx context.Context, c claimed) {
 func (s *Sender) post(ctx context.Context, c claimed, try *hook.Try) (wait time.Duration, err error) {
 	body, err := s.body(ctx, c)
 	if err != nil {
-		return 0, err
+		return 0, unsent{err}
 	}
 	signature, err := s.sign(c, try.At, body)
 	if err != nil {
-		return 0, err
+		return 0, unsent{err}
 	}
 	timed, cancel := context.WithTimeoutCause(ctx, s.cfg.Timeout, fmt.Errorf("no answer within %s", s.cfg.Timeout))
 	defer cancel()
@@ -71,14 +76,14 @@ func (s *Sender) post(ctx context.Context, c claimed, try *hook.Try) (wait time.
 			"Webhook-Id": {string(c.delivery.ID)}, "Webhook-Timestamp": {strconv.FormatInt(try.At.Unix(), 10)}, "Webhook-Signature": {signature},
 		},
 	})
-	if err != nil {
+	try.Status, try.Answer = answer.Status, s.cfg.Mask(string(bytes.ToValidUTF8(answer.Body, []byte("?"))))
+	switch {
+	case answer.Status >= 200 && answer.Status <= 299:
+		return 0, nil // it has it, also where its answer breaks off
+	case err != nil:
 		return 0, err
 	}
-	try.Status, try.Answer = answer.Status, s.cfg.Mask(string(bytes.ToValidUTF8(answer.Body, []byte("?"))))
-	if answer.Status < 200 || answer.Status > 299 {
-		return askedWait(answer.Header, time.Now()), fmt.Errorf("the receiver answered %d", answer.Status)
-	}
-	return 0, nil
+	return askedWait(answer.Header, time.Now()), fmt.Errorf("the receiver answered %d", answer.Status)
 }
 
 // maxWait is how long a receiver may ask to be left alone.
@@ -189,6 +194,8 @@ type outcome struct {
 	cut  bool          // this process ends: nothing is known of it
 	gone bool          // there is nothing to send
 	wait time.Duration // that the receiver asks for
+
+	unsent bool // this side could not send it
 }
 
 // settle notes what became of a try. A delivery that somebody else claimed meanwhile, or queued anew, is left to them.
@@ -227,7 +234,7 @@ func (s *Sender) settle(tx store.Tx, was hook.Delivery, o outcome) error {
 	default:
 		d.DueAt = now.Add(max(delay, o.wait)) // never sooner than without its word
 	}
-	if err := tx.ChangeHookDelivery(d); err != nil {
+	if err := tx.ChangeHookDelivery(d); err != nil || o.unsent {
 		return err
 	}
 	next := s.judge(w, d, o.try, now)

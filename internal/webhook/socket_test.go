@@ -96,6 +96,31 @@ func TestOverSockets(t *testing.T) {
 	}
 }
 
+// TestAnswerBreaksOff: whoever answers 2xx has it, whatever becomes of the rest of the answer.
+func TestAnswerBreaksOff(t *testing.T) {
+	t.Parallel()
+	b := real(t, loopback())
+	id := b.session()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "100")
+		_, _ = w.Write([]byte("taken"))
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	}))
+	defer server.Close()
+	made, err := b.Create(t.Context(), hook.Webhook{URL: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := b.run(b.Sender)
+	defer stop()
+	b.happen(id, perdure.TurnCompleted{})
+
+	if d := b.tried(made.ID); d.State != hook.Delivered || d.Tries[0].Status != http.StatusOK || d.Tries[0].Answer != "taken" || d.Tries[0].Error != "" {
+		t.Errorf("got %+v", d)
+	}
+}
+
 func TestRedirectIsNotFollowed(t *testing.T) {
 	t.Parallel()
 	b := real(t, loopback())

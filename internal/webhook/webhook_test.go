@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -99,6 +100,7 @@ type bench struct {
 	shared bool
 	over   func(store.Store) store.Store // what stands between the sender and its store; nil: nothing
 	log    *slog.Logger
+	locked func() bool // whether secrets cannot be opened; nil: they can
 }
 
 func newBench(t *testing.T) *bench {
@@ -124,6 +126,9 @@ func (b *bench) sender() *webhook.Sender {
 		Log: b.log, Store: st, Egress: b.out, Poll: b.poll, Shared: b.shared,
 		Seal: func(_ perdure.WebhookID, secret string) ([]byte, error) { return []byte("sealed " + secret), nil },
 		Open: func(_ perdure.WebhookID, sealed []byte) (string, error) {
+			if b.locked != nil && b.locked() {
+				return "", perdure.NotFound
+			}
 			return strings.TrimPrefix(string(sealed), "sealed "), nil
 		},
 		Mask: func(text string) string { return strings.ReplaceAll(text, "canary", "[gone]") },
@@ -462,6 +467,40 @@ func TestTwoSenders(t *testing.T) {
 
 		if posts, all := b.out.at("a.example"), b.deliveries(made.ID); len(posts) != 50 || len(all) != 50 {
 			t.Errorf("got %d posts of %d deliveries, want 50", len(posts), len(all))
+		}
+	})
+}
+
+// TestUnsigned: that a secret cannot be opened here is no fault of the receiver, which keeps its webhook and gets what waits once it can be.
+func TestUnsigned(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		b.slow()
+		var locked atomic.Bool
+		locked.Store(true)
+		b.locked = locked.Load
+		id := b.session()
+		made := b.make("a.example")
+		stop := b.run(b.Sender)
+		defer stop()
+		b.happen(id, perdure.TurnCompleted{})
+		settle(30 * time.Hour) // all tries of the first
+		b.happen(id, perdure.TurnCompleted{})
+		settle(time.Hour)
+
+		if w := b.hook(made.ID); !w.Enabled || w.Failures > 0 || len(b.out.at("a.example")) > 0 {
+			t.Errorf("got %+v after %d posts", w, len(b.out.at("a.example")))
+		}
+		locked.Store(false)
+		settle(24 * time.Hour)
+		if n := len(b.out.at("a.example")); n != 1 {
+			t.Errorf("%d arrived, want the one that still waited", n)
+		}
+		for _, d := range b.deliveries(made.ID) {
+			if d.Tries[0].Error == "" {
+				t.Errorf("its log does not say why it was not sent: %+v", d)
+			}
 		}
 	})
 }
