@@ -32,6 +32,7 @@ type doorway struct {
 	place
 	url      string
 	token    string
+	serve    []string // flags of serve
 	listener *os.File
 	server   *exec.Cmd
 	talk     *os.File // what the servers said on stderr
@@ -93,7 +94,7 @@ func (d *doorway) start() {
 	d.t.Helper()
 	began := time.Now()
 	defer func() { d.slowest = max(d.slowest, time.Since(began)) }()
-	d.server = d.command("serve")
+	d.server = d.command(append([]string{"serve"}, d.serve...)...)
 	d.server.Env = append(d.server.Env, "LISTEN_FDS=1")
 	d.server.ExtraFiles = []*os.File{d.listener} // the child's fd 3
 	d.server.Stderr = d.talk

@@ -43,9 +43,15 @@ func run() int {
 	defer signal.Stop(signals)
 	known := secretsOf(os.Getenv)
 	terminal := cli.Terminal{Stdin: isTerminal(os.Stdin), Stdout: isTerminal(os.Stdout), Stderr: isTerminal(os.Stderr)}
-	return cli.Main(context.Background(), cli.World{
-		Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Terminal: terminal, Signals: signals, Env: os.Getenv,
-		DataDir: dataDir(), Version: version(),
+	w := wired(terminal, known)
+	w.Args, w.Stdin, w.Stdout, w.Stderr, w.Signals, w.Env = os.Args[1:], os.Stdin, os.Stdout, os.Stderr, signals, os.Getenv
+	return cli.Main(context.Background(), w)
+}
+
+// wired is the world of the command line, but for what each process has of its own: arguments, streams, signals, environment.
+func wired(terminal cli.Terminal, known *redact.Set) cli.World {
+	return cli.World{
+		Terminal: terminal, DataDir: dataDir(), Version: version(),
 		Log: func(style cli.LogStyle) *slog.Logger {
 			return newLog(os.Stderr, style, terminal.Stderr, known)
 		},
@@ -71,7 +77,7 @@ func run() int {
 		},
 		Chaos:     storm.Storm{Program: self(), Dial: dialChaos, Addr: freeAddr},
 		ChaosPart: chaosParts,
-	})
+	}
 }
 
 // mcpLog is the log of what serves MCP clients.

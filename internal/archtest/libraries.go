@@ -25,7 +25,7 @@ func libraries() []library {
 		{"go.yaml.in/yaml/v3", "v3.0.5", "model/scripted internal/cli/form internal/cli/settings tests"}, // scripts are YAML, and so are -o yaml and configuration files
 		{"github.com/modelcontextprotocol/go-sdk", "v1.8.0", "internal/mcpserver internal/mcpserver/conformance/server tool/mcptool cmd/perdure bench/mcpproxy"},
 		{"github.com/google/jsonschema-go", "v0.4.3", "tool dispatch"},
-		{"github.com/santhosh-tekuri/jsonschema/v6", "v6.0.3", "tool dispatch"},
+		{"github.com/santhosh-tekuri/jsonschema/v6", "v6.0.3", "tool dispatch tests"},
 		{"github.com/JohannesKaufmann/html-to-markdown/v2", "v2.5.2", "tool/web"},
 		{"github.com/bmatcuk/doublestar/v4", "v4.10.4", "tool/file"},
 		{"mvdan.cc/sh/v3", "v3.14.1", "tool/shell"},

@@ -58,7 +58,7 @@ type schedulePause struct {
 
 // Run pauses a schedule.
 func (c *schedulePause) Run(ctx context.Context, a *app) error {
-	if err := c.suits(perdure.Schedule{}); err != nil {
+	if err := c.suits(scheduled{}); err != nil {
 		return err
 	}
 	return a.onSchedule(ctx, c.Schedule, c.DryRun, func(eng Engine, s perdure.Schedule) error {
@@ -82,7 +82,7 @@ type scheduleResume struct {
 
 // Run resumes a schedule.
 func (c *scheduleResume) Run(ctx context.Context, a *app) error {
-	if err := c.suits(perdure.Schedule{}); err != nil {
+	if err := c.suits(scheduled{}); err != nil {
 		return err
 	}
 	return a.onSchedule(ctx, c.Schedule, c.DryRun, func(eng Engine, s perdure.Schedule) error {

@@ -32,7 +32,7 @@ const preview = 5
 
 // Run makes the schedule and shows its next fires.
 func (c *scheduleCreate) Run(ctx context.Context, a *app) error {
-	if err := c.suits(perdure.Schedule{}); err != nil {
+	if err := c.suits(scheduled{}); err != nil {
 		return err
 	}
 	s, err := c.order(a)
@@ -71,7 +71,7 @@ func (c *scheduleCreate) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		return c.show(ctx, a, shown{string(made.ID), made, func() {
+		return c.show(ctx, a, shown{string(made.ID), asScheduled(made), func() {
 			fmt.Fprintf(a.out, "%s  %s, %s\n", made.ID, when(made), made.Zone)
 			a.tellComing(comings(next, zone), zone)
 		}})

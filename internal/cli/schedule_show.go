@@ -9,6 +9,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
+	"github.com/perdure/perdure/internal/cron"
 	"github.com/perdure/perdure/internal/redact"
 )
 
@@ -33,29 +34,45 @@ func (c *scheduleList) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return fmt.Errorf("list schedules: %w", err)
 		}
-		var chosen []perdure.Schedule
+		var chosen []scheduled
 		for _, s := range all {
 			if s.Enabled || !c.On {
-				chosen = append(chosen, s)
+				chosen = append(chosen, asScheduled(s))
 			}
 		}
 		return schedules(a.now()).print(ctx, a, c.output, chosen)
 	})
 }
 
+// scheduled is a schedule as the API answers it.
+type scheduled struct {
+	perdure.Schedule
+	Type  string `json:"schedule_type"`
+	Words string `json:"in_words,omitempty"` // when it fires
+}
+
+// asScheduled adds what the API adds.
+func asScheduled(s perdure.Schedule) scheduled {
+	told := scheduled{Schedule: s, Type: s.Type()}
+	if _, err := cron.Parse(s.Cron); s.Cron != "" && err == nil {
+		told.Words = when(s) + ", " + s.Zone
+	}
+	return told
+}
+
 // schedules is how schedules are listed.
-func schedules(now clock) listing[perdure.Schedule] {
-	return listing[perdure.Schedule]{
+func schedules(now clock) listing[scheduled] {
+	return listing[scheduled]{
 		noun: "schedules",
 		head: []string{"SCHEDULE", "STATE", "WHEN", "ZONE", "NEXT", "FIRES", "TITLE", "DOES"},
-		name: func(s perdure.Schedule) string { return string(s.ID) },
-		row: func(s perdure.Schedule) []cell {
+		name: func(s scheduled) string { return string(s.ID) },
+		row: func(s scheduled) []cell {
 			next := ""
 			if !s.NextAt.IsZero() {
 				next = now.until(s.NextAt)
 			}
 			return []cell{
-				{string(s.ID), bold}, {stateOf(s), scheduleColor(s)}, {text: when(s)}, {text: s.Zone}, {text: next}, {text: fmt.Sprint(s.Count)},
+				{string(s.ID), bold}, {stateOf(s.Schedule), scheduleColor(s.Schedule)}, {text: when(s.Schedule)}, {text: s.Zone}, {text: next}, {text: fmt.Sprint(s.Count)},
 				{text: s.Title}, {text: does(s.Action)},
 			}
 		},
@@ -98,7 +115,7 @@ func (c *scheduleShow) Run(ctx context.Context, a *app) error {
 
 // showSchedule prints a schedule.
 func (o output) showSchedule(ctx context.Context, a *app, s perdure.Schedule) error {
-	return o.show(ctx, a, shown{string(s.ID), s, func() { a.fields(a.scheduleFields(s)...) }})
+	return o.show(ctx, a, shown{string(s.ID), asScheduled(s), func() { a.fields(a.scheduleFields(s)...) }})
 }
 
 func (a *app) scheduleFields(s perdure.Schedule) []field {

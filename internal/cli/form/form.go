@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -70,8 +71,19 @@ func (c Choice) Check() error {
 	return err
 }
 
-// Known returns the fields that the JSON of a value has, in their order. A slice has those of its elements.
+// Known returns the fields that the JSON of a value has, in their order. A slice has those of its elements, and JSON of somebody
+// else, or a map, those that stand in it.
 func Known(v any) []string {
+	if fields, ok := v.(map[string]any); ok {
+		return slices.Sorted(maps.Keys(fields))
+	}
+	if text, ok := v.(json.RawMessage); ok {
+		var fields map[string]json.RawMessage
+		if perdure.DecodeKnownJSON(text, &fields) != nil {
+			return nil
+		}
+		return slices.Sorted(maps.Keys(fields))
+	}
 	t := reflect.TypeOf(v)
 	for t.Kind() == reflect.Slice || t.Kind() == reflect.Pointer {
 		t = t.Elem()

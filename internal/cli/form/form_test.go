@@ -122,6 +122,18 @@ func TestC02Faults(t *testing.T) {
 	}
 }
 
+// TestC02OthersJSON chooses from JSON that others wrote.
+func TestC02OthersJSON(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	if err := (Choice{Output: JSONL, Fields: []string{"b"}}).Write(t.Context(), &out, json.RawMessage(`{"a":1,"b":{"z":2,"y":3}}`)); err != nil || out.String() != "{\"b\":{\"y\":3,\"z\":2}}\n" {
+		t.Errorf("%q, %v", out.String(), err)
+	}
+	if err := (Choice{Output: JSON, Fields: []string{"c"}}).CheckFields(json.RawMessage(`{"a":1}`)); err == nil {
+		t.Error("a field that is not there is chosen")
+	}
+}
+
 // TestC02EndlessExpression wants every expression to end, by its context or by its time.
 func TestC02EndlessExpression(t *testing.T) {
 	t.Parallel()

@@ -1,0 +1,443 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/cli"
+	"github.com/perdure/perdure/internal/redact"
+)
+
+// desk runs commands in this process, beside a server in a process of its own that has some of everything.
+type desk struct {
+	*doorway
+	names *strings.Replacer // of what the server has, for the lines of samples: {kept} is a session
+	dir   string            // for the files that commands write
+}
+
+// ran is what came of a command.
+type ran struct {
+	line, out, talk string
+	code            int
+}
+
+// untyped is a terminal at which nobody sits.
+type untyped struct {
+	t    *testing.T
+	line string
+}
+
+func (u untyped) Read([]byte) (int, error) {
+	u.t.Errorf("perdure %s waits for somebody to type, although --no-input was given", u.line)
+	return 0, io.EOF
+}
+
+// heardFirst is a stdout that ends a command when it has printed a line.
+type heardFirst struct {
+	bytes.Buffer
+	end func()
+}
+
+func (h *heardFirst) Write(p []byte) (int, error) {
+	if bytes.Contains(p, []byte("\n")) && h.end != nil {
+		defer h.end()
+	}
+	return h.Buffer.Write(p)
+}
+
+// run runs a line, at a terminal at which nobody may be asked. A stream is left when it has printed something.
+func (d *desk) run(line string, stream bool) ran {
+	d.t.Helper()
+	line = d.names.Replace(line)
+	ctx, stop := context.WithTimeout(d.t.Context(), waitTime)
+	defer stop()
+	out, talk := &heardFirst{}, &bytes.Buffer{}
+	if stream {
+		out.end = stop
+	}
+	w := wired(cli.Terminal{Stdin: true, Stderr: true}, redact.NewSet())
+	w.Args, w.DataDir = append([]string{"--no-input"}, strings.Fields(line)...), d.data
+	w.Stdin, w.Stdout, w.Stderr = untyped{d.t, line}, out, talk
+	w.Env = func(name string) string { return map[string]string{"HOME": d.dir, "XDG_CONFIG_HOME": d.dir}[name] }
+	w.Log = func(cli.LogStyle) *slog.Logger { return slog.New(slog.DiscardHandler) }
+	code := cli.Main(ctx, w)
+	if !stream && ctx.Err() != nil {
+		d.t.Errorf("perdure %s does not end within %s", line, waitTime)
+	}
+	return ran{line, out.String(), talk.String(), code}
+}
+
+// must runs a line that works, and returns what it printed, without the line end.
+func (d *desk) must(line string) string {
+	d.t.Helper()
+	r := d.run(line, false)
+	if r.code != 0 {
+		d.t.Fatalf("perdure %s: exit code %d: %s", r.line, r.code, r.talk)
+	}
+	return strings.TrimSuffix(r.out, "\n")
+}
+
+// values reads a stream of JSON values, as jq does.
+func (r ran) values() (all []any, err error) {
+	decoder := json.NewDecoder(strings.NewReader(r.out))
+	for {
+		var value any
+		if err := decoder.Decode(&value); errors.Is(err, io.EOF) {
+			return all, nil
+		} else if err != nil {
+			return all, err
+		}
+		all = append(all, value)
+	}
+}
+
+// commandsOf reads from the help which commands there are.
+func (d *desk) commandsOf() (all []string) {
+	d.t.Helper()
+	for _, found := range regexp.MustCompile(`(?m)^  ([a-z]+(?: [a-z-]+)?)(?:   | [^ ].*<|$)`).FindAllStringSubmatch(d.must("--help"), -1) {
+		all = append(all, found[1])
+	}
+	if len(all) < 80 {
+		d.t.Fatalf("only %d commands were found: %v", len(all), all)
+	}
+	return all
+}
+
+// deskScript is the agent of every session: what it does is what it is asked for.
+const deskScript = `
+rules:
+  - when: {last_role: notification}
+    text: It is home.
+  - when: {user_contains: build, last_role: user, not_called: spawn_background}
+    calls:
+      - {name: spawn_background, args: {tool: bash, title: Build, args: {command: "echo begun; sleep 600"}}}
+      - {name: spawn_background, args: {tool: bash, title: Other, args: {command: "echo begun; sleep 600"}}}
+  - when: {user_contains: doubt, last_role: user, not_called: bash}
+    calls:
+      - {name: spawn_background, args: {tool: bash, title: Doubt, args: {command: "sleep 600"}}}
+      - {name: spawn_background, args: {tool: bash, title: Again, args: {command: "sleep 600"}}}
+      - {name: bash, args: {command: "sleep 600"}}
+  - when: {user_contains: wait, last_role: user, not_called: bash}
+    calls: [{name: bash, args: {command: "sleep 600"}}]
+  - when: {user_contains: ask, last_role: user, not_called: echo}
+    calls:
+      - {name: echo, args: {message: one}}
+      - {name: echo, args: {message: two}}
+      - {name: echo, args: {message: three}}
+      - {name: echo, args: {message: four}}
+steps:
+  - {text: "Hello.", usage: {input_tokens: 3, output_tokens: 5}, repeat: true}
+`
+
+// newDesk starts a server, and gives it some of everything that commands are about.
+func newDesk(t *testing.T) *desk {
+	t.Helper()
+	d := &desk{doorway: newDoorway(t, nil), dir: t.TempDir(), names: strings.NewReplacer()}
+	hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusNoContent) }))
+	t.Cleanup(hook.Close)
+	model := d.script(deskScript)
+	d.write(filepath.Join(d.data, "mcp.json"), `{"agents": {"helper": {"model": "`+model+`", "instructions": "You help."}}, "mcpServers": {"wiki": {"command": "none-such"}}}`)
+	d.write(filepath.Join(d.dir, "hello.txt"), "hello\n")
+	d.write(filepath.Join(d.dir, "key.txt"), "s3cr3t\n")
+	d.must("egress allow --webhook " + strings.TrimPrefix(hook.URL, "http://") + " --data " + d.data)
+	d.serve = []string{"--ask", "echo"}
+	d.start()
+
+	said := func(name string) string {
+		id := d.begin(model, name)
+		d.insist(say(id, name+"-said", name))
+		return string(id)
+	}
+	doubt := said("doubt")
+	d.until("three commands of doubt", func() bool { return alive(t, d.data) == 3 })
+	d.kill()
+	killCommands(d.data)
+	d.stands(doubt)
+	d.start()
+	d.until("two outcomes nobody knows", func() bool {
+		return d.must("session show "+doubt+" --jq .unknown_calls") != "0" && d.must("task list --session "+doubt+" --state unknown -o name") != ""
+	})
+
+	kept, build, wait, ask := d.must("session new --model "+model+" --title kept -o name"), said("build"), said("wait"), said("ask")
+	d.must("session send " + kept + " hello")
+	d.rest(perdure.SessionID(kept))
+	d.until("tasks, a call, and questions", func() bool {
+		return d.must("task list --session "+build+" --state running --jq length") == "2" && alive(t, d.data) == 3 && d.must("approval list --jq length") == "4"
+	})
+	d.must("file put " + kept + " " + filepath.Join(d.dir, "hello.txt") + " /hello.txt")
+	d.must("value set " + kept + " colour blue")
+	d.must("schedule create @daily --session " + kept + " --message hello --title daily")
+	d.must("budget set session " + kept + " --limit 5")
+	d.must("token create reader --scope read")
+	d.must("webhook create " + hook.URL + "/ --type turn.failed")
+	d.must("webhook test " + hook.URL + "/")
+	d.must("session new --model " + model + " --title doomed")
+	d.must("session export doomed --to " + filepath.Join(d.dir, "doomed.jsonl"))
+	d.must("session new --model " + model + " --title spent")
+	d.must("budget set session spent --limit 100 --soft 1 --currency tokens --action pause")
+	d.must("session send spent hello --wait")
+	d.must("session send spent more")
+	d.until("a budget that pauses", func() bool { return d.must("event list spent --type budget.paused -o name") != "" })
+	approvals := strings.Fields(d.must("approval list -o name"))
+	d.names = strings.NewReplacer("{kept}", kept, "{build}", build, "{doubt}", doubt, "{model}", model, "{dir}", d.dir, "{hook}", hook.URL+"/",
+		"{call}", wait+"/"+d.must("call list "+wait+" --jq .[].key.call_id"),
+		"{doubted}", doubt+"/"+d.must("call list "+doubt+` --jq .[]|select(.state=="unknown"and(.tool=="bash")and(.task_id==null)).key.call_id`),
+		"{ask}", ask, "{first}", approvals[0], "{second}", approvals[1], "{third}", approvals[2],
+		"{budget}", d.must("budget show session kept -o name"), "{delivery}", d.must("webhook deliveries "+hook.URL+"/ -o name"))
+	return d
+}
+
+// stands gives a session a resource, which only its tools could.
+func (d *desk) stands(session string) {
+	d.t.Helper()
+	statement, err := os.ReadFile("testdata/resource.sql")
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	db, err := sql.Open("sqlite", filepath.Join(d.data, "perdure.db"))
+	if err == nil {
+		_, err = db.Exec(string(statement), session)
+		err = errors.Join(err, db.Close())
+	}
+	if err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// alive counts the commands that run under a supervisor.
+func alive(t *testing.T, data string) (n int) {
+	t.Helper()
+	all, err := processes(t.Context(), data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range all {
+		if p.State == "alive" && p.PID != 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// write writes a file, with the folder that it is in.
+func (d *desk) write(path, text string) {
+	d.t.Helper()
+	err := os.MkdirAll(filepath.Dir(path), 0o700)
+	if err == nil {
+		err = os.WriteFile(path, []byte(text), 0o600)
+	}
+	if err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// TestC01Commands runs every command with -o json beside a server that has some of everything: what stands on stdout is JSON that
+// jq reads, one value, or a line each where the command is a stream. What prints something else is named, with its reason.
+func TestC01Commands(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	others := otherCommands()
+	var missing []string
+	ran, held := map[string]bool{}, 0
+	schemas := newSchemas(t)
+	for _, s := range samples() {
+		r := d.run(s.line+" -o json", s.stream)
+		command := strings.TrimSpace(s.command())
+		ran[command] = true
+		values, err := r.values()
+		switch {
+		case !slices.Contains(append(s.codes, 0), r.code) && !s.stream:
+			t.Errorf("perdure %s: exit code %d: %s%s", r.line, r.code, r.talk, r.out)
+		case err != nil || len(values) == 0:
+			t.Errorf("perdure %s: %v in %q, %s", r.line, err, r.out, r.talk)
+		case len(values) > 1 && !s.stream:
+			t.Errorf("perdure %s prints %d values, and is no stream", r.line, len(values))
+		}
+		if s.is != "" && len(values) == 1 {
+			schemas.holds(t, s, r, values[0])
+			held++
+		}
+	}
+	for _, command := range d.commandsOf() {
+		if _, other := others[command]; !ran[command] && !other {
+			missing = append(missing, command)
+		}
+		delete(others, command)
+	}
+	if len(missing) > 0 || len(others) > 0 {
+		t.Errorf("no sample runs %v, which need one or a reason; there are no such commands: %v", missing, others)
+	}
+	t.Logf("%d commands were run with -o json, and %d of them held against the schema of the API; %d print something else", len(ran), held, len(otherCommands()))
+}
+
+// TestC02Forms prints what every list and show tells in every form, and wants the same in each: lines of JSON, YAML, what an
+// expression of jq and a template make of it, some fields, the id alone, and nothing.
+func TestC02Forms(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.must("secret set {kept} BANK_KEY --file {dir}/key.txt")
+	told := 0
+	for _, s := range samples() {
+		if !s.tells() {
+			continue
+		}
+		told++
+		whole := d.run(s.line+" -o json", false)
+		values, err := whole.values()
+		if err != nil || len(values) != 1 {
+			t.Errorf("perdure %s: %v, %d values", whole.line, err, len(values))
+			continue
+		}
+		want := shape(values[0])
+		form := func(flags string, read func(ran) (any, error)) {
+			t.Helper()
+			r := d.run(s.line+" "+flags, false)
+			got, err := read(r)
+			if r.code != whole.code || err != nil || !cmp.Equal(shape(got), want) {
+				t.Errorf("perdure %s: exit code %d, want %d; %v: %s (-got +want):\n%s", r.line, r.code, whole.code, err, r.talk, cmp.Diff(shape(got), want))
+			}
+		}
+		form("--jq .", ran.first)
+		form("--template {{.|json}}", ran.first)
+		form("-o yaml", ran.yaml)
+		form("-o jsonl", func(r ran) (any, error) {
+			lines, err := r.values()
+			if _, list := want.([]any); !list && len(lines) == 1 {
+				return lines[0], err
+			}
+			return append([]any{}, lines...), err
+		})
+		if r := d.run(s.line+" -o none", false); r.out != "" || r.code != whole.code {
+			t.Errorf("perdure %s prints %q: exit code %d", r.line, r.out, r.code)
+		}
+		if r := d.run(s.line+" -o name", false); r.code != whole.code || strings.ContainsAny(r.out, "{[") {
+			t.Errorf("perdure %s prints %q: exit code %d, %s", r.line, r.out, r.code, r.talk)
+		}
+		for name, value := range fieldsOf(values[0]) {
+			want = map[string]any{name: shape(value)}
+			form("--json "+name, func(r ran) (any, error) {
+				got, err := r.first()
+				return oneOf(got), err
+			})
+			break // any one
+		}
+		if r := d.run(s.line+" --json no_such_field", false); r.code != 2 || r.out != "" {
+			t.Errorf("perdure %s: exit code %d, want 2: %s", r.line, r.code, r.out)
+		}
+	}
+	if told < 30 {
+		t.Errorf("only %d commands tell something", told)
+	}
+	t.Logf("%d lists and shows, in each form", told)
+}
+
+// first is the one value of what was printed.
+func (r ran) first() (any, error) {
+	all, err := r.values()
+	if err != nil || len(all) != 1 {
+		return nil, fmt.Errorf("%d values: %w", len(all), err)
+	}
+	return all[0], nil
+}
+
+func (r ran) yaml() (value any, err error) {
+	err = yaml.Unmarshal([]byte(r.out), &value)
+	return value, err
+}
+
+// shape is a value in which each text, number and so on is only its kind: what runs goes on between two looks.
+func shape(value any) any {
+	switch v := value.(type) {
+	case []any:
+		all := []any{}
+		for _, one := range v {
+			all = append(all, shape(one))
+		}
+		return all
+	case map[string]any:
+		all := map[string]any{}
+		for name, one := range v {
+			all[name] = shape(one)
+		}
+		return all
+	case string, time.Time:
+		return "text"
+	case bool:
+		return "bool"
+	case nil:
+		return nil
+	}
+	return "number"
+}
+
+// oneOf is the first of a list, or the value itself.
+func oneOf(value any) any {
+	if list, ok := value.([]any); ok && len(list) > 0 {
+		return list[0]
+	}
+	return value
+}
+
+func fieldsOf(value any) map[string]any {
+	fields, _ := oneOf(value).(map[string]any)
+	return fields
+}
+
+// destroying are the lines that ask first, each with what shows whether it was done.
+func destroying() [][2]string {
+	return [][2]string{
+		{"task cancel Build", "task list"}, {"cancel Other", "task list"},
+		{"approve {first}", "approval list --all"}, {"approval approve {second}", "approval list --all"},
+		{"schedule backfill daily --from 2026-01-01T00:00:00Z --to 2026-01-02T12:00:00Z", "schedule list"}, {"schedule delete daily", "schedule list"},
+		{"budget remove {budget}", "budget show"}, {"session delete doomed", "session list"}, {"token revoke reader", "token list"},
+		{"file rm {kept} /hello.txt", "file ls {kept}"}, {"value delete {kept} colour", "value list {kept}"}, {"secret delete {kept} BANK_KEY", "secret list {kept}"},
+		{"resource release {doubt} box", "resource list {doubt}"}, {"webhook delete {hook}", "webhook list"},
+	}
+}
+
+// TestC10Destroys runs every command that asks, beside a server: a dry run and a --no-input without a yes change nothing and do
+// not wait, and --yes does it without a word.
+func TestC10Destroys(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.must("secret set {kept} BANK_KEY --file {dir}/key.txt")
+	asks := map[string]bool{}
+	for _, pair := range destroying() {
+		line, look := pair[0], pair[1]+" --jq [.[]|[.id,.path,.key,.name,.state,.status,.trigger_count]]"
+		asks[sample{line: line}.command()] = true
+		before := d.must(look)
+		if r := d.run(line+" --dry-run", false); r.code != 0 || r.talk == "" || d.must(look) != before {
+			t.Errorf("perdure %s: exit code %d, %q; %s, was %s", r.line, r.code, r.talk, d.must(look), before)
+		}
+		if r := d.run(line, false); r.code != 9 || !strings.Contains(r.talk, "--yes says it") || d.must(look) != before {
+			t.Errorf("perdure --no-input %s: exit code %d, want 9: %s; %s, was %s", r.line, r.code, r.talk, d.must(look), before)
+		}
+		if r := d.run(line+" --yes", false); r.code != 0 || r.talk == "" || d.must(look) == before {
+			t.Errorf("perdure %s: exit code %d, %q; still %s", r.line, r.code, r.talk, before)
+		}
+	}
+	for _, command := range d.commandsOf() {
+		if strings.Contains(d.must("help "+command), "--yes") != asks[command] {
+			t.Errorf("%s has --yes, or has none: it is asked here: %t", command, asks[command])
+		}
+	}
+}

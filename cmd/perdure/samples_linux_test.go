@@ -1,0 +1,224 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// sample is a command line of a command, and what its JSON is.
+type sample struct {
+	line   string // behind the program's name, and before -o json
+	is     string // the operation of the API whose answer has the same schema; empty: none answers that
+	stream bool   // lines of JSON, until it is left
+	codes  []int  // that it may end with, besides 0
+}
+
+// command is what the line begins with: a noun and its verb, or a shortcut.
+func (s sample) command() string {
+	words := strings.Fields(s.line)
+	switch words[0] {
+	case "run", "ps", "log", "attach", "cancel", "resolve", "approve", "api", "serve", "doctor", "version", "help", "completion", "chaos":
+		return words[0]
+	}
+	return words[0] + " " + words[1]
+}
+
+// tells reports whether its command tells what there is, and changes nothing.
+func (s sample) tells() bool {
+	words := strings.Fields(s.command())
+	return slices.Contains([]string{"list", "show", "ps", "report", "ledger", "check", "schema", "next", "explain", "ls", "deliveries", "get", "replay", "version"}, words[len(words)-1])
+}
+
+// otherCommands are those that print no JSON, each with its reason.
+func otherCommands() map[string]string {
+	return map[string]string{
+		"log": "the bytes of a log", "task log": "likewise", "attach": "likewise", "task attach": "likewise",
+		"file cat": "the bytes of a file", "file get": "writes a file of this machine, and prints nothing",
+		"session export": "its own lines, of JSON whatever was asked for", "tool call": "what the tool answers, which is JSON",
+		"serve": "a URL, until it ends", "help": "text", "completion": "a script", "admin rotate-key": "words only",
+		"mcp serve": "stdout belongs to the protocol", "mcp proxy": "likewise", "mcp config": "a block to paste", "mcp test": "words only",
+		"tool init":  "writes into the folder where it runs; its script reads its JSON",
+		"demo crash": "minutes; its scripts read its JSON", "chaos": "likewise",
+		"task input": "nothing here asks; TestTaskInput has it",
+	}
+}
+
+// samples are run in this order, beside the server of newDesk.
+func samples() []sample { return slices.Concat(workSamples(), keptSamples()) }
+
+// workSamples are about sessions, and what is done in them.
+func workSamples() []sample {
+	return []sample{
+		{line: "session new --model {model} --title another", is: "create-session"},
+		{line: "session list", is: "list-sessions"},
+		{line: "session show {kept}", is: "get-session"},
+		{line: "session send {kept} hello --wait", stream: true},
+		{line: "session tail {kept} --after 0", stream: true},
+		{line: "session interrupt {kept}"},
+		{line: "session fork {kept}", is: "fork-session"},
+		{line: "event list {kept}"},
+		{line: "event tail {kept} --after 0", stream: true},
+		{line: "event show {kept} 1"},
+		{line: "event replay {kept}"},
+		{line: "run --session {kept} hello", stream: true},
+		{line: "ps"},
+		{line: "task list", is: "list-tasks"},
+		{line: "task show Build", is: "get-task"},
+		{line: "task watch Build", stream: true},
+		{line: "task message Build hello"},
+		{line: "task delivery Build --delivery manual", is: "set-task-delivery"},
+		{line: "task detach {call}", is: "detach-call"},
+		{line: "task cancel Build --yes"},
+		{line: "cancel Other --yes"},
+		{line: "task drain --session {build}", is: "drain-tasks"},
+		{line: "task resolve Doubt --happened"},
+		{line: "call list {doubt}", is: "list-calls"},
+		{line: "call show {doubted}", is: "get-call"},
+		{line: "call resolve {doubted} --happened"},
+		{line: "resolve Again --happened"},
+		{line: "approval list", is: "list-approvals"},
+		{line: "approval show {first}", is: "get-approval"},
+		{line: "approval approve {first} --yes", is: "approve"},
+		{line: "approve {second} --yes", is: "approve"},
+		{line: "approval deny {third}", is: "deny"},
+		{line: "schedule create @hourly --session {kept} --message hello --title hourly", is: "create-schedule"},
+		{line: "schedule list", is: "list-schedules"},
+		{line: "schedule show daily", is: "get-schedule"},
+		{line: "schedule next daily", is: "next-fires"},
+		{line: "schedule explain daily"},
+		{line: "schedule trigger hourly", is: "trigger-schedule"},
+		{line: "schedule pause hourly", is: "pause-schedule"},
+		{line: "schedule resume hourly", is: "resume-schedule"},
+		{line: "schedule backfill hourly --from 2026-01-01T00:00:00Z --to 2026-01-01T02:00:00Z --yes", is: "backfill-schedule"},
+		{line: "schedule delete hourly --yes"},
+		{line: "budget set agent helper --limit 3", is: "set-budget"},
+		{line: "budget show", is: "list-budgets"},
+		{line: "budget ledger {budget}", is: "list-budget-entries"},
+		{line: "budget resume spent"},
+		{line: "budget remove {budget} --yes"},
+		{line: "cost report", is: "get-costs"},
+	}
+}
+
+// keptSamples are about what is kept beside them, and about the server.
+func keptSamples() []sample {
+	return []sample{
+		{line: "webhook create {hook}other", is: "create-webhook"},
+		{line: "webhook list", is: "list-webhooks"},
+		{line: "webhook show {hook}", is: "get-webhook"},
+		{line: "webhook change {hook} --rotate", is: "rotate-webhook"},
+		{line: "webhook test {hook}", is: "test-webhook"},
+		{line: "webhook deliveries {hook}", is: "list-webhook-deliveries"},
+		{line: "webhook redeliver {hook} {delivery}", is: "redeliver-webhook"},
+		{line: "webhook delete {hook} --yes"},
+		{line: "file ls {kept}", is: "list-files"},
+		{line: "file put {kept} {dir}/hello.txt /other.txt", is: "write-file"},
+		{line: "file mv {kept} /other.txt /moved.txt", is: "move-file"},
+		{line: "file rm {kept} /moved.txt --yes"},
+		{line: "value set {kept} size 3", is: "set-value"},
+		{line: "value get {kept} colour", is: "get-value"},
+		{line: "value list {kept}", is: "list-values"},
+		{line: "value delete {kept} size --yes"},
+		{line: "secret set {kept} BANK_KEY --file {dir}/key.txt"},
+		{line: "secret rotate {kept} BANK_KEY --file {dir}/key.txt"},
+		{line: "secret list {kept}", is: "list-secrets"},
+		{line: "secret delete {kept} BANK_KEY --yes"},
+		{line: "resource list {doubt}", is: "list-resources"},
+		{line: "resource show {doubt} box", is: "get-resource"},
+		{line: "resource release {doubt} box --yes", is: "release-resource"},
+		{line: "tool list", is: "list-tools"},
+		{line: "tool show echo", is: "get-tool"},
+		{line: "agent list", is: "list-agents"},
+		{line: "agent show helper", is: "get-agent"},
+		{line: "connection list", is: "list-connections"},
+		{line: "connection test wiki", is: "test-connection", codes: []int{6}},
+		{line: "provider list", is: "list-providers"},
+		{line: "token create writer", is: "create-token"},
+		{line: "token list", is: "list-tokens"},
+		{line: "token revoke writer --yes", is: "revoke-token"},
+		{line: "egress list"},
+		{line: "egress allow api.example.com"},
+		{line: "egress deny evil.example.com"},
+		{line: "egress test http://127.0.0.1:1/", codes: []int{1}},
+		{line: "admin backup {dir}/copy"},
+		{line: "admin restore {dir}/copy --data {dir}/restored"},
+		{line: "admin verify"},
+		{line: "admin gc"},
+		{line: "admin migrate"},
+		{line: "api GET /v1/sessions"},
+		{line: "config list"},
+		{line: "config check"},
+		{line: "config schema"},
+		{line: "doctor", codes: []int{1}},
+		{line: "version"},
+		{line: "session delete doomed --yes"},
+		{line: "session import {dir}/doomed.jsonl", is: "import-session"},
+	}
+}
+
+// schemas are those of the API's document, by the operation that answers so.
+type schemas struct {
+	compiler *jsonschema.Compiler
+	places   map[string]string
+}
+
+const openapiURL = "file:///openapi.json"
+
+func newSchemas(t *testing.T) *schemas {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/reference/openapi.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var document struct {
+		Paths map[string]map[string]struct {
+			ID        string `json:"operationId"`
+			Responses map[string]struct {
+				Content map[string]struct {
+					Schema map[string]any `json:"schema"`
+				} `json:"content"`
+			} `json:"responses"`
+		} `json:"paths"`
+	}
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	s := &schemas{compiler: jsonschema.NewCompiler(), places: map[string]string{}}
+	if err = errors.Join(err, json.Unmarshal(text, &document), s.compiler.AddResource(openapiURL, value)); err != nil {
+		t.Fatal(err)
+	}
+	for _, methods := range document.Paths {
+		for _, operation := range methods {
+			for status, response := range operation.Responses {
+				if ref, ok := response.Content["application/json"].Schema["$ref"].(string); ok && strings.HasPrefix(status, "2") {
+					s.places[operation.ID] = ref
+				}
+			}
+		}
+	}
+	return s
+}
+
+// holds holds what a command prints against the schema of the API. A list is the items of the API's page.
+func (s *schemas) holds(t *testing.T, of sample, r ran, value any) {
+	t.Helper()
+	place, ok := s.places[of.is]
+	if !ok {
+		t.Fatalf("perdure %s: the API has no operation %s that answers JSON", of.line, of.is)
+	}
+	if _, list := value.([]any); list {
+		place += "/properties/items"
+	}
+	schema, err := s.compiler.Compile(openapiURL + place)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := schema.Validate(value); err != nil {
+		t.Errorf("perdure %s is not what %s answers: %v", r.line, of.is, err)
+	}
+}
