@@ -90,24 +90,34 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return fmt.Errorf("build perdure: %w; run this in its source folder", err)
 	}
 	fmt.Fprintf(out, "%d calls of a pure tool over stdio, each way; milliseconds\n", *n)
-	fmt.Fprintf(out, "%8s %16s %16s %16s %12s %20s\n", "at once", "direct p50 p99", "proxy p50 p99", "more p50 p99", "ratio p50", "proxy: first, last")
+	fmt.Fprintf(out, "%8s %16s %16s %16s %10s %16s %16s %20s\n",
+		"at once", "direct p50 p99", "proxy p50 p99", "more p50 p99", "proxy CPU", "sync p50 p99", "more in syncs", "proxy: first, last")
 	for _, level := range levels {
 		b := bench{n: *n, level: level}
 		direct, _, err := b.measure(ctx, exec.CommandContext(ctx, self, serveWord))
 		if err != nil {
 			return fmt.Errorf("direct: %w", err)
 		}
+		disk, err := syncs(work)
+		if err != nil {
+			return err
+		}
 		data := filepath.Join(work, "data"+strconv.Itoa(level))
-		through, times, err := b.measure(ctx, exec.CommandContext(ctx, program, "mcp", "proxy", "--data", data, "--class", "say=pure", "--", self, serveWord))
+		proxy := exec.CommandContext(ctx, program, "mcp", "proxy", "--data", data, "--class", "say=pure", "--", self, serveWord)
+		through, times, err := b.measure(ctx, proxy)
 		if err != nil {
 			return fmt.Errorf("through the proxy: %w", err)
 		}
+		each := float64((proxy.ProcessState.UserTime() + proxy.ProcessState.SystemTime()).Microseconds()) / 1000 / float64(b.calls())
 		tenth := len(times) / 10
 		first, last := slices.Sorted(slices.Values(times[:tenth])), slices.Sorted(slices.Values(times[len(times)-tenth:]))
 		d50, d99, p50, p99 := percentile(direct, 50), percentile(direct, 99), percentile(through, 50), percentile(through, 99)
-		fmt.Fprintf(out, "%8d %7.2f %8.2f %7.2f %8.2f %7.2f %8.2f %12.1f %11.2f %8.2f\n",
-			level, d50, d99, p50, p99, p50-d50, p99-d99, p50/d50, percentile(first, 50), percentile(last, 50))
+		s50, s99 := percentile(disk, 50), percentile(disk, 99)
+		fmt.Fprintf(out, "%8d %7.2f %8.2f %7.2f %8.2f %7.2f %8.2f %10.2f %7.2f %8.2f %7.1f %8.1f %11.2f %8.2f\n",
+			level, d50, d99, p50, p99, p50-d50, p99-d99, each, s50, s99, (p50-d50)/s50, (p99-d99)/s99, percentile(first, 50), percentile(last, 50))
 	}
+	fmt.Fprintln(out, "proxy CPU: processor time of the proxy's process for one call, its start and end included")
+	fmt.Fprintln(out, "sync: 8 KiB written and brought to this disk, alone; more in syncs: p50 and p99 of more, in those of that")
 	fmt.Fprintln(out, "first, last: the p50 of the first tenth of the calls, and of the last")
 	return nil
 }
@@ -127,6 +137,9 @@ func readLevels(text string) (levels []int, err error) {
 // bench is so many calls, of which so many are under way at a time.
 type bench struct{ n, level int }
 
+// calls is how many are made, with those to warm up.
+func (b bench) calls() int { return b.n + b.n/10 }
+
 // measure makes calls over a command's stdio, and returns how long they took, sorted, and in the order in which they began.
 func (b bench) measure(ctx context.Context, command *exec.Cmd) (sorted, took []time.Duration, err error) {
 	client := mcp.NewClient(&mcp.Implementation{Name: "bench", Version: "1"}, nil)
@@ -134,8 +147,7 @@ func (b bench) measure(ctx context.Context, command *exec.Cmd) (sorted, took []t
 	if err != nil {
 		return nil, nil, err
 	}
-	warm := b.n / 10
-	all := make([]time.Duration, b.n+warm)
+	all := make([]time.Duration, b.calls())
 	failed := make([]error, b.level)
 	var next atomic.Int64
 	var group sync.WaitGroup
@@ -150,7 +162,7 @@ func (b bench) measure(ctx context.Context, command *exec.Cmd) (sorted, took []t
 	if err := errors.Join(failed...); err != nil {
 		return nil, nil, errors.Join(err, session.Close())
 	}
-	took = all[warm:] // the first are to warm up
+	took = all[len(all)-b.n:] // the first are to warm up
 	return slices.Sorted(slices.Values(took)), took, session.Close()
 }
 
@@ -162,6 +174,28 @@ func call(ctx context.Context, session *mcp.ClientSession, text string) (took ti
 		err = fmt.Errorf("a call failed: %v", result.Content)
 	}
 	return time.Since(start), err
+}
+
+// syncs brings pieces of a file to the disk, one after another, and returns how long that took, sorted.
+func syncs(dir string) (took []time.Duration, err error) {
+	file, err := os.CreateTemp(dir, "sync")
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	block := make([]byte, 8<<10)
+	for i := range 300 {
+		block[0] = byte(i)
+		start := time.Now()
+		if _, err := file.Write(block); err != nil {
+			return nil, err
+		}
+		if err := file.Sync(); err != nil {
+			return nil, err
+		}
+		took = append(took, time.Since(start))
+	}
+	return slices.Sorted(slices.Values(took)), nil
 }
 
 // percentile is one in milliseconds.

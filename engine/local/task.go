@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
@@ -61,8 +62,14 @@ func (e *Engine) ResolveTask(ctx context.Context, id perdure.TaskID, word engine
 // errEnded ends a watch of a task that ended.
 var errEnded = errors.New("ended")
 
+// watchAfter is how long a task is waited for before its session's journal is watched, which wakes who waits with everything that
+// happens there: most calls that somebody waits for end sooner, and their end is told without it.
+const watchAfter = 50 * time.Millisecond
+
 // WaitTask returns when the task has ended or awaits input.
 func (e *Engine) WaitTask(ctx context.Context, id perdure.TaskID) (task perdure.Task, err error) {
+	ended, leave := e.effects.TaskEnd(id)
+	defer leave()
 	var after int64 // what is journaled from here on may change the task
 	err = e.view(ctx, func(r store.Reader) error {
 		if task, err = r.Task("", id); err != nil {
@@ -72,28 +79,48 @@ func (e *Engine) WaitTask(ctx context.Context, id perdure.TaskID) (task perdure.
 		after = row.LastSeq
 		return err
 	})
-	ended := func() error {
-		if task.State.Terminal() || task.Waits() {
-			return errEnded
+	if err == nil && !rests(task) {
+		if task, err = e.awaitTask(ctx, task, ended); err == nil && !rests(task) {
+			task, err = e.watchTask(ctx, task, after)
 		}
-		return nil
 	}
-	if err == nil {
-		err = ended()
+	if err != nil {
+		return task, fmt.Errorf("wait for task %s: %w", id, err)
 	}
-	if err == nil {
-		err = e.cfg.Store.Watch(ctx, task.Session, after, func(f store.Frame) error {
-			if f.Event == nil || f.Event.Task != id {
-				return nil
-			}
-			if task, err = e.Task(ctx, id); err != nil {
-				return err
-			}
-			return ended()
-		})
-	}
-	if errors.Is(err, errEnded) {
+	return task, nil
+}
+
+// rests reports a task for which nobody waits any longer.
+func rests(t perdure.Task) bool { return t.State.Terminal() || t.Waits() }
+
+// awaitTask waits a moment for the end of a task in this process.
+func (e *Engine) awaitTask(ctx context.Context, task perdure.Task, ended <-chan perdure.Task) (perdure.Task, error) {
+	moment := time.NewTimer(watchAfter)
+	defer moment.Stop()
+	select {
+	case task = <-ended:
 		return task, nil
+	case <-moment.C:
+		return task, nil
+	case <-ctx.Done():
+		return task, ctx.Err()
 	}
-	return task, fmt.Errorf("wait for task %s: %w", id, err)
+}
+
+// watchTask watches the journal of a task's session until the task has ended or awaits input.
+func (e *Engine) watchTask(ctx context.Context, task perdure.Task, after int64) (perdure.Task, error) {
+	id := task.ID
+	err := e.cfg.Store.Watch(ctx, task.Session, after, func(f store.Frame) (err error) {
+		if f.Event == nil || f.Event.Task != id {
+			return nil
+		}
+		if task, err = e.Task(ctx, id); err == nil && rests(task) {
+			err = errEnded
+		}
+		return err
+	})
+	if errors.Is(err, errEnded) {
+		err = nil
+	}
+	return task, err
 }

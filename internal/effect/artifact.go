@@ -58,8 +58,8 @@ type meta struct {
 }
 
 // artifacts are the files of an attempt that ended. They are the runtime's own, so that no secret is in their names.
-func (e *Effects) artifacts(ctx context.Context, t perdure.Task, v verdict) []tool.FileWrite {
-	log, truncated, end, err := e.outputLog(ctx, t, v)
+func (e *Effects) artifacts(ctx context.Context, t perdure.Task, v verdict, begins logPage) []tool.FileWrite {
+	log, truncated, end, err := e.outputLog(ctx, t, v, begins)
 	if err != nil {
 		e.cfg.Log.Error("a task's log cannot be read", "task", t.ID, "error", err)
 	}
@@ -106,11 +106,10 @@ func (e *Effects) publish(t perdure.Task, files []tool.FileWrite) (paths artifac
 // publishIn is publish in the commit of the attempt's end, where files are the store's: all of them are written, or none, and
 // then the commit fails.
 func (e *Effects) publishIn(tx store.Tx, t perdure.Task, files []tool.FileWrite) (paths artifactPaths, err error) {
-	own := sessionfile.New(e.work, t.Session, true).Telling(byTask(t))
+	if err := sessionfile.New(e.work, t.Session, true).Telling(byTask(t)).WriteIn(tx, files...); err != nil {
+		return paths, err
+	}
 	for _, w := range files {
-		if err := own.WriteIn(tx, w); err != nil {
-			return paths, err
-		}
 		paths.note(w.Path)
 	}
 	return paths, nil
@@ -284,32 +283,39 @@ func (e *Effects) writeFenced(by tool.Call, w tool.FileWrite, fence func(store.R
 }
 
 // outputLog makes output.log out of the task log: every piece with its stream, cut at the cap (BG12).
-func (e *Effects) outputLog(ctx context.Context, t perdure.Task, v verdict) (log string, truncated bool, end int64, err error) {
+func (e *Effects) outputLog(ctx context.Context, t perdure.Task, v verdict, page logPage) (log string, truncated bool, end int64, err error) {
 	if v.raw != nil {
 		log, truncated = capLog(*v.raw)
 		return log + v.tail, truncated, int64(len(*v.raw)), nil
 	}
 	var b strings.Builder
 	chars := 0
-	for offset := int64(0); chars <= logLimitChars; {
-		var chunks []store.LogChunk
-		err = e.cfg.Store.View(ctx, func(r store.Reader) error {
-			chunks, end, err = r.ReadLog(t.ID, offset, 256<<10)
-			return err
-		})
-		if err != nil || len(chunks) == 0 {
-			break
-		}
-		for _, c := range chunks {
+	for chars <= logLimitChars && page.err == nil && len(page.chunks) > 0 {
+		offset := int64(0)
+		for _, c := range page.chunks {
 			piece := "[" + c.Stream + "] " + strings.ToValidUTF8(string(c.Bytes), "\uFFFD")
 			b.WriteString(piece)
 			chars += utf8.RuneCountInString(piece)
 			offset = c.Offset + int64(len(c.Bytes))
 		}
+		page.err = e.cfg.Store.View(ctx, func(r store.Reader) (err error) {
+			page.chunks, page.end, err = r.ReadLog(t.ID, offset, logPageBytes)
+			return err
+		})
 	}
 	log, truncated = capLog(b.String())
-	return log + v.tail, truncated, end, err
+	return log + v.tail, truncated, page.end, page.err
 }
+
+// logPage is a piece of a task's log, as it was read.
+type logPage struct {
+	chunks []store.LogChunk
+	end    int64 // of the whole log
+	err    error
+}
+
+// logPageBytes is how much of a log is read at a time.
+const logPageBytes = 256 << 10
 
 // capLog cuts a log at its cap, and says so in the log.
 func capLog(log string) (string, bool) {

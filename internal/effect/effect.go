@@ -128,6 +128,8 @@ type Effects struct {
 	folds foldcache.Cache
 	// starting holds the tasks whose start is being committed.
 	starting startingTasks
+	// ends tells who waits here that a task has ended in this process.
+	ends taskEnds
 	// unstarted holds the tokens of claims and take-overs that this process made and has not acted on yet,
 	// so that one whose answer was lost is known as ours (LG5): perdure.Token to perdure.TakeOver, which is
 	// empty for a claim.

@@ -296,41 +296,62 @@ func (e *Effects) hostIn(tx store.Tx, task perdure.Task, permissions []perdure.P
 
 // FindHostCall returns a host's call as it stands. NotFound: there is none under this handle in this session.
 func (e *Effects) FindHostCall(ctx context.Context, key perdure.CallKey) (found HostCall, err error) {
-	err = e.cfg.Store.View(ctx, func(r store.Reader) error {
-		found = HostCall{ID: key.Call}
-		row, err := r.Session(key.Session)
-		if err != nil {
-			return err
-		}
-		by, err := readOwner(r, key.Session)
-		if err != nil {
-			return err
-		}
-		order := spawnOrder{at: by.created, task: perdure.Task{Session: key.Session, Call: key.Call}}
-		found.Task, err = r.Task(key.Session, order.named(row.Secret).ID)
-		pruned := errors.Is(err, perdure.NotFound)
-		if err != nil && !pruned {
-			return err
-		}
-		if !pruned && !found.Task.State.Terminal() {
-			return nil
-		}
-		call, err := r.Call(key)
-		switch {
-		case err == nil && call.Result != nil:
-			found.Result = call.Result
-		case errors.Is(err, perdure.NotFound) && !pruned:
-			ended := neverRan(found.Task)
-			found.Result = &ended
-		default:
-			return err
-		}
-		return nil
+	err = e.cfg.Store.View(ctx, func(r store.Reader) (err error) {
+		found, err = findHostCall(r, key)
+		return err
 	})
 	if err != nil {
 		return HostCall{}, fmt.Errorf("call %s: %w", key, err)
 	}
 	return found, nil
+}
+
+func findHostCall(r store.Reader, key perdure.CallKey) (HostCall, error) {
+	found := HostCall{ID: key.Call}
+	call, missing := r.Call(key)
+	if missing != nil && !errors.Is(missing, perdure.NotFound) {
+		return found, missing
+	}
+	id := call.Task // a call that was claimed names it
+	if id == "" {
+		var err error
+		if id, err = hostTask(r, key); err != nil {
+			return found, err
+		}
+	}
+	task, err := r.Task(key.Session, id)
+	pruned := errors.Is(err, perdure.NotFound)
+	switch {
+	case err != nil && !pruned:
+		return found, err
+	case pruned && missing != nil:
+		return found, missing
+	}
+	if found.Task = task; !pruned && !task.State.Terminal() {
+		return found, nil
+	}
+	switch {
+	case missing != nil:
+		ended := neverRan(task)
+		found.Result = &ended
+	case call.Result != nil:
+		found.Result = call.Result
+	}
+	return found, nil
+}
+
+// hostTask is the id of the task of a host's call, which is derived from the call's.
+func hostTask(r store.Reader, key perdure.CallKey) (perdure.TaskID, error) {
+	row, err := r.Session(key.Session)
+	if err != nil {
+		return "", err
+	}
+	by, err := readOwner(r, key.Session)
+	if err != nil {
+		return "", err
+	}
+	order := spawnOrder{at: by.created, task: perdure.Task{Session: key.Session, Call: key.Call}}
+	return order.named(row.Secret).ID, nil
 }
 
 // neverRan is the result of a call that ended before it was claimed: it was denied, or canceled while it waited.
@@ -343,9 +364,20 @@ func neverRan(t perdure.Task) perdure.ToolResult {
 
 // ToldHostCall notes that the reply to a call was written whole: nobody joins it any more (M4). Told again does nothing.
 func (e *Effects) ToldHostCall(ctx context.Context, key perdure.CallKey) error {
-	found, err := e.FindHostCall(ctx, key)
-	if err != nil || found.Task.ID == "" || !found.Task.ToldAt.IsZero() || found.Task.Class == perdure.Pure { // a pure one is never joined
+	var found HostCall
+	err := e.cfg.Store.View(ctx, func(r store.Reader) error {
+		call, err := r.Call(key)
+		if err == nil && call.Class == perdure.Pure { // which is never joined
+			return nil
+		}
+		found, err = findHostCall(r, key)
 		return err
+	})
+	if err != nil {
+		return fmt.Errorf("call %s: %w", key, err)
+	}
+	if found.Task.ID == "" || !found.Task.ToldAt.IsZero() || found.Task.Class == perdure.Pure {
+		return nil
 	}
 	err = e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
 		now, err := tx.Task(key.Session, found.Task.ID)

@@ -73,8 +73,11 @@ func (e *Effects) updateTask(tx store.Tx, t perdure.Task, u perdure.TaskUpdate, 
 // process lives; after that recovery decides.
 func (e *Effects) endTask(ctx context.Context, t perdure.Task, row perdure.Call, v verdict) {
 	for attempt := 1; ; attempt++ {
-		err := e.finishTask(ctx, t, row, v)
+		ended, err := e.finishTask(ctx, t, row, v)
 		if err == nil {
+			if ended.State.Terminal() {
+				e.ends.tell(ended)
+			}
 			break
 		}
 		if errors.Is(err, perdure.Lost) || store.Broken(err) || errors.Is(err, perdure.NotFound) {
@@ -180,20 +183,20 @@ func (v *verdict) fail(kind perdure.ErrorKind, text string) {
 }
 
 // finishTask publishes the artifacts under the fence and settles: in one commit where files are the store's. Lost: another
-// attempt has the task.
-func (e *Effects) finishTask(ctx context.Context, t perdure.Task, row perdure.Call, v verdict) error {
+// attempt has the task. It returns the task as it was stored; the zero task where it had ended before.
+func (e *Effects) finishTask(ctx context.Context, t perdure.Task, row perdure.Call, v verdict) (ended perdure.Task, err error) {
 	ctx = e.cfg.Telemetry.InTask(ctx, t)
-	stored, err := e.ownedTask(ctx, t)
+	stored, begins, err := e.ownedTask(ctx, t)
 	if err != nil {
-		return err
+		return ended, err
 	}
 	u := v.update
 	u.Attempt = t.Attempt
-	files, together := e.artifacts(ctx, stored, v), e.ownFiles && !v.apart
+	files, together := e.artifacts(ctx, stored, v, begins), e.ownFiles && !v.apart
 	if !together {
 		paths, missing, err := e.publish(stored, files)
 		if err != nil {
-			return err
+			return ended, err
 		}
 		u.ResultPath, u.LogPath = paths.result, paths.log
 		if missing != "" {
@@ -207,7 +210,8 @@ func (e *Effects) finishTask(ctx context.Context, t perdure.Task, row perdure.Ca
 	if u.State == perdure.TaskCanceled { // also on a full disk (R7)
 		ctx = store.Urgent(ctx)
 	}
-	return e.work.InTx(ctx, func(tx store.Tx) error {
+	err = e.work.InTx(ctx, func(tx store.Tx) error {
+		ended = perdure.Task{}
 		if together {
 			now, err := owned(tx, t)
 			if err != nil || now.State.Terminal() { // it ended before
@@ -238,8 +242,10 @@ func (e *Effects) finishTask(ctx context.Context, t perdure.Task, row perdure.Ca
 		if err := e.noteCame(tx, t, came); err != nil {
 			return err
 		}
+		ended = change.Task
 		return tx.Settle(row.Key, row.Token, state, v.result)
 	})
+	return ended, err
 }
 
 // storedTask reads the task as it stands.
@@ -251,13 +257,21 @@ func (e *Effects) storedTask(ctx context.Context, t perdure.Task) (stored perdur
 	return stored, err
 }
 
-// ownedTask reads the task and checks that the attempt still owns it.
-func (e *Effects) ownedTask(ctx context.Context, t perdure.Task) (stored perdure.Task, err error) {
+// ownedTask reads the task, and the beginning of its log if that can be read, and checks that the attempt still owns it.
+func (e *Effects) ownedTask(ctx context.Context, t perdure.Task) (stored perdure.Task, begins logPage, err error) {
 	err = e.cfg.Store.View(ctx, func(r store.Reader) error {
-		stored, err = owned(r, t)
+		if stored, err = owned(r, t); err == nil {
+			begins.chunks, begins.end, begins.err = r.ReadLog(t.ID, 0, logPageBytes)
+		}
 		return err
 	})
-	return stored, err
+	if begins.err != nil { // which fails the whole view of a database
+		err = e.cfg.Store.View(ctx, func(r store.Reader) error {
+			stored, err = owned(r, t)
+			return err
+		})
+	}
+	return stored, begins, err
 }
 
 // owned is the task as it stands. Lost: another attempt has it.

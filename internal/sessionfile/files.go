@@ -86,11 +86,15 @@ func (f *Files) shown(name string) string {
 }
 
 // tell appends what changed.
-func (f *Files) tell(tx store.Tx, fact perdure.FileWritten) error {
+func (f *Files) tell(tx store.Tx, facts ...perdure.FileWritten) error {
 	if f.by == nil {
 		return nil
 	}
-	return tx.Append(f.session, []perdure.Event{Told(*f.by, f.actor, tx.Now(), fact)})
+	var events []perdure.Event
+	for _, fact := range facts {
+		events = append(events, Told(*f.by, f.actor, tx.Now(), fact))
+	}
+	return tx.Append(f.session, events)
 }
 
 // Told is the event that tells what a call did beside its result, or what an actor did who is none; no actor is the runtime.
@@ -142,19 +146,30 @@ func (f *Files) Write(ctx context.Context, w tool.FileWrite) (created bool, err 
 	}
 	shown := f.shown(name)
 	err = f.store.InTx(ctx, func(tx store.Tx) error {
-		created, err = f.write(tx, w, name, shown)
-		return err
+		var fact perdure.FileWritten
+		if created, fact, err = f.write(tx, w, name, shown); err != nil {
+			return err
+		}
+		return f.tell(tx, fact)
 	})
 	return created, err
 }
 
-// WriteIn is Write in a transaction of the caller's. It is for names that hold no secret: no mask is asked about them.
-func (f *Files) WriteIn(tx store.Tx, w tool.FileWrite) error {
-	name, err := f.writing(w)
-	if err == nil {
-		_, err = f.write(tx, w, name, name)
+// WriteIn is Write of several files in a transaction of the caller's. It is for names that hold no secret: no mask is asked about them.
+func (f *Files) WriteIn(tx store.Tx, writes ...tool.FileWrite) error {
+	var facts []perdure.FileWritten
+	for _, w := range writes {
+		name, err := f.writing(w)
+		if err != nil {
+			return err
+		}
+		_, fact, err := f.write(tx, w, name, name)
+		if err != nil {
+			return err
+		}
+		facts = append(facts, fact)
 	}
-	return err
+	return f.tell(tx, facts...)
 }
 
 // writing is where a write goes, if it is one.
@@ -165,29 +180,29 @@ func (f *Files) writing(w tool.FileWrite) (name string, err error) {
 	return name, f.limits.CheckFile(name, int64(len(w.Content)))
 }
 
-// write is Write to a name, of which the journal tells as shown.
-func (f *Files) write(tx store.Tx, w tool.FileWrite, name, shown string) (created bool, err error) {
+// write is Write to a name, and what the journal is to tell of it, as shown.
+func (f *Files) write(tx store.Tx, w tool.FileWrite, name, shown string) (created bool, fact perdure.FileWritten, err error) {
 	old, err := tx.File(f.session, name)
 	missing := errors.Is(err, perdure.NotFound)
 	switch {
 	case err != nil && !missing:
-		return false, err
+		return false, fact, err
 	case !missing && old.Directory:
-		return false, isDirectory(name)
+		return false, fact, isDirectory(name)
 	case !missing && old.ReadOnly:
-		return false, isReadOnly(name)
+		return false, fact, isReadOnly(name)
 	case w.If != nil && (missing || !bytes.Equal(old.Content, *w.If)):
-		return false, isChanged(name)
+		return false, fact, isChanged(name)
 	case w.New && !missing:
-		return false, isThere(name)
+		return false, fact, isThere(name)
 	}
 	if err := f.room(tx, name, int64(len(w.Content))-old.SizeBytes); err != nil {
-		return false, err
+		return false, fact, err
 	}
 	if created, err = put(tx, f.session, store.File{Path: name, Content: w.Content}); err != nil {
-		return false, err
+		return false, fact, err
 	}
-	return created, f.tell(tx, perdure.FileWritten{Path: shown, SizeBytes: int64(len(w.Content))})
+	return created, perdure.FileWritten{Path: shown, SizeBytes: int64(len(w.Content))}, nil
 }
 
 // room refuses a write by which the session's files would grow past their quota (FI6).

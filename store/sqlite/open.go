@@ -108,9 +108,12 @@ func openForWriting(ctx context.Context, cfg Config) (_ *Store, err error) {
 	s.lock, s.db, s.writer = lock, db, newWriter(conn, dialect, s.hub.Notify)
 	// What a life before left in the log may look written and not be: a sync of it may have failed (R6). It is written
 	// anew, to the database, before anything is built on it.
-	s.writer.checkpoint(1)
+	s.writer.checkpoint()
 	if err := s.writer.broken(); err != nil {
 		return nil, errors.Join(err, conn.close())
+	}
+	if s.writer.mover, err = openMover(ctx, cfg); err != nil {
+		return nil, errors.Join(dialect.Explain(err), conn.close())
 	}
 	s.reserve = newReserve(cfg.Dir, cfg.Reserve)
 	go s.writer.run() // until Close, which waits for it

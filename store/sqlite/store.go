@@ -123,7 +123,7 @@ func (s *Store) shut() error {
 	if s.writer.broken() != nil {
 		return s.abandon()
 	}
-	errs := []error{s.readers.close(), s.emptyLog(), s.writer.conn.close(), s.db.Close(), s.lock.release()}
+	errs := []error{s.readers.close(), s.writer.mover.close(), s.emptyLog(), s.writer.conn.close(), s.db.Close(), s.lock.release()}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("close data directory %s: %w", s.dir, err)
 	}

@@ -38,6 +38,7 @@ type writer struct {
 	queue   chan *request
 	closing chan struct{} // closed to end run
 	stopped chan struct{} // closed when run has returned
+	mover   *mover        // nil: the writer moves the log itself
 
 	cause        atomic.Pointer[error] // why nothing is written any more
 	broke        chan struct{}         // closed when cause is set
@@ -126,13 +127,14 @@ func (w *writer) breakDown(err error) error {
 func (w *writer) run() {
 	defer close(w.stopped)
 	defer w.hand.rest()
+	defer w.mover.wait()
 	for {
 		select {
 		case <-w.closing:
 			return
 		case req := <-w.queue:
 			w.serve(w.gather(req))
-			w.checkpoint(fullLog)
+			w.tend()
 		}
 	}
 }
@@ -220,47 +222,6 @@ func (w *writer) commit(batch []*request) error {
 	}
 	w.commits.Add(1)
 	return nil
-}
-
-// The log: how many of its pages the database does not have yet, and moving them there without waiting for readers.
-const (
-	askLog  = `PRAGMA wal_checkpoint(NOOP)`
-	moveLog = `PRAGMA wal_checkpoint(PASSIVE)`
-)
-
-// fullLog is how many pages of 4 KiB the log may hold before they are moved.
-const fullLog = 1000
-
-// checkpoint moves the log into the database when it holds so many pages that are not there, after the callers have their
-// answers. SQLite would do so itself, in a commit, and keep it to itself when a write or sync of it fails; here that breaks
-// the writer as any other does (R6). Without space, or beside a reader of old pages, the log goes on growing until there is.
-func (w *writer) checkpoint(pages int64) {
-	if w.broken() != nil {
-		return
-	}
-	held, err := w.log(askLog)
-	if err == nil && held >= pages {
-		_, err = w.log(moveLog)
-	}
-	if err != nil && !isFull(err) && !isBusy(err) {
-		_ = w.breakDown(err) // who comes next is told
-	}
-}
-
-// log runs a statement about the log and returns how many of its pages the database does not have then.
-func (w *writer) log(query string) (int64, error) {
-	rows, err := w.conn.QueryContext(context.Background(), query)
-	if err != nil {
-		return 0, err
-	}
-	defer rows.Close()
-	var busy, all, moved int64
-	for rows.Next() {
-		if err := rows.Scan(&busy, &all, &moved); err != nil {
-			return 0, err
-		}
-	}
-	return all - moved, rows.Err()
 }
 
 // runOne runs one transaction in a savepoint and undoes it unless its fn returned nil. Alone it needs none: what is

@@ -15,7 +15,8 @@ const (
 	advancing      = `WITH advanced AS (UPDATE session SET last_seq = last_seq + %d WHERE id = $1) `
 	dropEvents     = `DELETE FROM event WHERE session_id = $1 AND seq > $2`
 	resetLast      = `UPDATE session SET last_seq = $2 WHERE id = $1`
-	listJournal    = `SELECT session_id, seq, body FROM event WHERE session_id = $1 AND seq > $2 ORDER BY seq LIMIT $3`
+	// The limit is cast since SQLite plans a statement anew for each value of a bare one.
+	listJournal = `SELECT session_id, seq, body FROM event WHERE session_id = $1 AND seq > $2 ORDER BY seq LIMIT CAST($3 AS BIGINT)`
 )
 
 // The statements that insert events, up to eight in one: each event of a commit in a statement of its own would be
