@@ -152,7 +152,7 @@ func TestReadme(t *testing.T) {
 // TestHowTos keeps the pieces of the how-tos equal to packages that are built and tested, and in their order.
 func TestHowTos(t *testing.T) {
 	t.Parallel()
-	for page, folder := range map[string]string{"write-a-tool": "ledger", "long-tools": "lanes", "approvals": "lanes", "cancelling": "lanes", "webhooks": "webhook"} {
+	for page, folder := range map[string]string{"write-a-tool": "ledger", "long-tools": "lanes", "approvals": "lanes", "cancelling": "lanes", "webhooks": "webhook", "crash-test-your-tool": "ledger"} {
 		code := squeezed(read(t, "examples/"+folder+"/"+folder+".go") + read(t, "examples/"+folder+"/"+folder+"_test.go"))
 		pieces := blocks(read(t, "docs/how-to/"+page+".md"), "go")
 		for _, piece := range pieces {
@@ -255,7 +255,7 @@ func TestExitCodes(t *testing.T) {
 		page.WriteString(row[1] + " " + strings.ReplaceAll(row[2], "`", "") + "\n")
 	}
 
-	help := regexp.MustCompile(`\n +`).ReplaceAllString(perdure(t, "help", "exit-codes"), " ")
+	help := regexp.MustCompile(`\n +`).ReplaceAllString(prints(t, "help", "exit-codes"), " ")
 	help = regexp.MustCompile(` +`).ReplaceAllString(help, " ")
 
 	if diff := cmp.Diff(help, page.String()); diff != "" {
@@ -425,8 +425,8 @@ func anchors(text string) []string {
 
 func squeezed(text string) string { return strings.Join(strings.Fields(text), "") }
 
-// perdure runs a command that needs no data directory and returns what it prints.
-func perdure(t *testing.T, args ...string) string {
+// prints runs a command that needs no data directory and returns what it prints.
+func prints(t *testing.T, args ...string) string {
 	t.Helper()
 	var out, talk bytes.Buffer
 	log := func(cli.LogStyle) *slog.Logger { return slog.New(slog.DiscardHandler) }
@@ -440,10 +440,10 @@ func perdure(t *testing.T, args ...string) string {
 // commandHelp returns the help of every command.
 func commandHelp(t *testing.T) map[string]string {
 	t.Helper()
-	_, list, _ := strings.Cut(perdure(t, "--help"), "Commands:\n")
+	_, list, _ := strings.Cut(prints(t, "--help"), "Commands:\n")
 	all := map[string]string{}
 	for _, command := range regexp.MustCompile(`(?m)^ {2}([a-z-]+(?: [a-z-]+)?)(?: {2,}|$)`).FindAllStringSubmatch(list, -1) {
-		all[command[1]] = perdure(t, append(strings.Fields(command[1]), "--help")...)
+		all[command[1]] = prints(t, append(strings.Fields(command[1]), "--help")...)
 	}
 	return all
 }

@@ -33,10 +33,10 @@ type Config struct {
 	Grace      time.Duration    // between SIGTERM and SIGKILL when a call is stopped; 0: DefaultGrace
 
 	// Profile confines commands to Dir; empty: not at all. A Runner has its own, so it goes with a nil one only.
-	Profile supervise.Profile
+	Profile Profile
 	// Unsafe, Limits and Reads are those of supervise.Config, and mean something with a Profile only.
 	Unsafe bool
-	Limits supervise.Limits
+	Limits Limits
 	Reads  []string
 }
 
