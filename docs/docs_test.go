@@ -298,7 +298,7 @@ func TestGuarantees(t *testing.T) {
 	t.Parallel()
 	laws, tests := sources(t, "/enginetest/", "/storetest/"), sources(t, "_test.go")
 	named := 0
-	for _, name := range []string{"docs/guarantees.md", "docs/architecture.md"} {
+	for _, name := range []string{"docs/guarantees.md", "docs/architecture.md", "docs/security.md"} {
 		text := read(t, name)
 		for _, law := range regexp.MustCompile("`[a-z]+/([a-z0-9]+_[a-z0-9_]+|[A-Z][A-Za-z0-9]+)`").FindAllStringSubmatch(text, -1) {
 			named++
