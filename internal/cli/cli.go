@@ -184,19 +184,16 @@ func (a *app) run(ctx context.Context) error {
 	if len(a.Args) == 0 {
 		a.Args = []string{"--help"}
 	}
-	line, helped := &commandLine{}, false
-	var err error
-	a.kong, err = kong.New(line, a.options(func(int) { helped = true })...)
-	if err != nil {
-		return fmt.Errorf("read the grammar: %w", err)
-	}
 	a.settings = a.configure()
-	parsed, err := a.kong.Parse(a.Args)
-	if helped {
-		return nil
+	parsed, given, err := a.parse(a.noun())
+	if err == nil && parsed == nil {
+		return nil // help was printed
 	}
-	a.flags = line.Flags
-	a.paint = newPaint(line.Flags.Color, a.Terminal, a.Env)
+	if given == nil {
+		return err
+	}
+	a.flags = *given
+	a.paint = newPaint(given.Color, a.Terminal, a.Env)
 	a.moves = a.Terminal.Stdout && a.Env("TERM") != "dumb"
 	if err == nil {
 		err = errors.Join(a.settings.obeyed(parsed), formOf(parsed))

@@ -28,7 +28,7 @@ type configured struct {
 	faults []settings.Fault
 }
 
-// configure makes what the files say the defaults of the flags (C12).
+// configure reads what the files say; parse makes it the defaults of the flags (C12).
 func (a *app) configure() configured {
 	folder, err := os.Getwd()
 	if err != nil {
@@ -52,7 +52,6 @@ func (a *app) configure() configured {
 		}
 	}
 	c.count, c.faults = settings.Load(c.files, profile)
-	c.faults = append(c.faults, settings.Apply(a.kong.Model.Node, c.count, a.Env, nearest)...)
 	return c
 }
 

@@ -1,0 +1,44 @@
+package cli
+
+import (
+	"bytes"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+)
+
+// TestC13Grammar wants of each command, read with the grammar of its noun alone, what the whole grammar says of it, and the whole one
+// wherever a line is about more than one noun, or wrong.
+func TestC13Grammar(t *testing.T) {
+	t.Parallel()
+	for path := range leaves(t) {
+		var want bytes.Buffer
+		a := &app{World: World{Stdout: &want, Stderr: &want, DataDir: "/data"}}
+		whole, err := kong.New(&commandLine{}, a.options(func(int) {})...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = whole.Parse(append(strings.Fields(path), "--help")) // the help is printed, and what is missing behind it does not matter
+		code, out, talk := command{args: path + " --help"}.run(t.Context())
+		if code != exitOK || out != want.String() || out == "" {
+			t.Errorf("%s --help: exit code %d, %s%s\nwant %s", path, code, out, talk, want.String())
+		}
+	}
+	for line, want := range map[string]string{
+		"session list": "session", "--data x --no-input session list": "session", "--data=x --verbose -h task": "task", "ps --prompt": "ps",
+		"": "", "--help": "", "help task": "", "config list": "", "__complete -- task": "", "--data task": "", "--nonsense task list": "list", // which is none
+	} {
+		a := &app{World: World{Args: strings.Fields(line)}}
+		if got := a.noun(); got != want {
+			t.Errorf("%q is about %q, want %q", line, got, want)
+		}
+	}
+	if grammarOf("session").Type() == reflect.TypeFor[*commandLine]() || grammarOf("sesion").Type() != reflect.TypeFor[*commandLine]() {
+		t.Error("a noun has a grammar of its own, and what is none has the whole one")
+	}
+	if got := len(switches()); got != 5 {
+		t.Errorf("%d switches: %v", got, switches())
+	}
+}
