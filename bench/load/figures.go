@@ -48,7 +48,7 @@ func (f *figures) print(w io.Writer) {
 	}
 	fmt.Fprintf(w, "cut        %d of %d that never read, after p50 %.1f s, max %.1f s (goal 15); %d of %d slow ones, after max %.1f s\n",
 		f.StalledCut, f.Stalled, f.CutAfterP50/1e6, f.CutAfterMax/1e6, f.SlowCut, f.Slow, f.SlowCutMax/1e6)
-	fmt.Fprintf(w, "server     %.1f MiB before, %.1f MiB at work without clients, %.1f MiB at most with them: %+.1f MiB (goal 64); %.1f MiB after\n",
+	fmt.Fprintf(w, "server     %.1f MiB before, %.1f MiB at work without clients, %.1f MiB at most with them: %+.1f MiB (goal 61, which are 64 MB); %.1f MiB after\n",
 		float64(f.ServerBefore)/mib, float64(f.ServerAlone)/mib, float64(f.ServerDuring)/mib, float64(f.ServerDuring-f.ServerAlone)/mib, float64(f.ServerAfter)/mib)
 	fmt.Fprintf(w, "           in use after a collection %.0f MiB without clients, %.0f MiB with them: %.1f KiB a client\n",
 		float64(f.LiveAlone)/mib, float64(f.LiveDuring)/mib, float64(f.LiveDuring-f.LiveAlone)/1024/float64(f.Clients))

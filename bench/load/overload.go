@@ -17,25 +17,34 @@ import (
 )
 
 const (
-	askers   = 500                    // connections of the generator
-	atPeak   = 128                    // of them that ask for the peak, each when it was answered
-	ready    = 64                     // requests that wait for a connection of the generator; one more is not sent
-	inTime   = time.Second            // within which an answer is worth something
-	window   = 500 * time.Millisecond // in which recovery is looked for
-	besides  = 100 * time.Millisecond // between two cancels, and two looks at health
-	calmTime = 8 * time.Second        // of the phase after the flood
+	mostAskers = 7500                   // connections of the generator, of the 8,192 that a server takes
+	atPeak     = 64                     // of them that ask for the peak, each when it was answered
+	turns      = 80                     // of the session that is forked
+	inTime     = time.Second            // within which an answer is worth something
+	window     = 500 * time.Millisecond // in which recovery is looked for
+	besides    = 100 * time.Millisecond // between two cancels, and two looks at health
+	lightTime  = 2 * time.Second        // in which light requests are counted
+	calmTime   = 8 * time.Second        // of the phase after the flood
+	unsentMost = 0.05                   // of what is due: a generator that leaves out more was no load
 )
 
-// overloaded is what the section of overload found. Latencies are of what was done.
+// overloaded is what the section of overload found. Latencies are from the moment at which a request is due.
 type overloaded struct {
-	Peak         float64 `json:"peak_per_s"`    // sessions made, by as many as ask again when they are answered
-	Offered      float64 `json:"offered_per_s"` // in the flood, of new requests, whatever became of the others
-	Unsent       float64 `json:"unsent_per_s"`  // of those: no connection of the generator was free
-	Goodput      float64 `json:"goodput_per_s"` // done within a second
+	Light        float64 `json:"light_per_s"`   // answers of /healthz, by as many as for the peak: what generator and server can exchange
+	Peak         float64 `json:"peak_per_s"`    // forks made, by as many as ask again when they are answered
+	Offered      float64 `json:"offered_per_s"` // due in the flood, whatever became of those before
+	Sent         float64 `json:"sent_per_s"`
+	Unsent       float64 `json:"unsent_per_s"` // the generator had no connection for them, or could make none
+	LateP99      float64 `json:"late_p99_us"`  // from the moment at which one was due until it was sent
+	Goodput      float64 `json:"goodput_per_s"`
 	GoodputRatio float64 `json:"goodput_ratio"` // to the peak
-	Refused      float64 `json:"refused_per_s"` // with 503 or 429 and Retry-After
-	Bad          int64   `json:"bad"`           // answers that are neither
-	DoneP99      float64 `json:"done_p99_us"`   // in the flood
+	Late         float64 `json:"late_per_s"`    // done, but later than within a second
+	Refused429   float64 `json:"refused_429_per_s"`
+	Refused503   float64 `json:"refused_503_per_s"`
+	Bad          int64   `json:"bad"`         // answers that are neither done nor 429 or 503 with Retry-After
+	Broken       int64   `json:"broken"`      // connections that ended without an answer
+	Connections  int     `json:"connections"` // that the generator needed
+	DoneP99      float64 `json:"done_p99_us"` // in the flood
 	RefusedP99   float64 `json:"refused_p99_us"`
 	Cancels      int64   `json:"cancels"` // asked for in the flood
 	CancelsDone  int64   `json:"cancels_done"`
@@ -48,8 +57,10 @@ type overloaded struct {
 }
 
 func (o *overloaded) print(w io.Writer) {
-	fmt.Fprintf(w, "overload   peak %.0f/s; %.0f/s asked for, %.0f/s done within a second: %.0f %% of the peak (goal 90); %.0f/s refused, %.0f/s not even sent, %d bad\n",
-		o.Peak, o.Offered, o.Goodput, 100*o.GoodputRatio, o.Refused, o.Unsent, o.Bad)
+	fmt.Fprintf(w, "overload   peak %.0f forks/s (light requests: %.0f/s); asked for %.0f/s, sent %.0f/s, not sent %.0f/s, sent late by p99 %.1f ms, over %d connections\n",
+		o.Peak, o.Light, o.Offered, o.Sent, o.Unsent, o.LateP99/1000, o.Connections)
+	fmt.Fprintf(w, "           done within a second %.0f/s: %.0f %% of the peak (goal 90), later %.1f/s; refused with 503 %.0f/s, with 429 %.0f/s; answered badly %d, not answered %d\n",
+		o.Goodput, 100*o.GoodputRatio, o.Late, o.Refused503, o.Refused429, o.Bad, o.Broken)
 	fmt.Fprintf(w, "           done p99 %.0f ms, refused p99 %.0f ms, health p99 %.0f ms; %d of %d cancels got through, p99 %.0f ms\n",
 		o.DoneP99/1000, o.RefusedP99/1000, o.HealthP99/1000, o.CancelsDone, o.Cancels, o.CancelP99/1000)
 	fmt.Fprintf(w, "           recovered after %.1f s (goal 5); server %.1f MiB before, %.1f MiB at most, %d threads\n",
@@ -59,8 +70,9 @@ func (o *overloaded) print(w io.Writer) {
 // answered is what became of one request.
 type answered struct {
 	due    time.Time     // when it was to be sent
+	late   time.Duration // from then until it was sent
 	took   time.Duration // from then to its answer
-	status int           // 0: it was not sent, or not answered
+	status int           // 0: it was not sent; -1: not answered
 	retry  bool          // the answer says when to come again
 }
 
@@ -69,28 +81,45 @@ type storm struct {
 	*server
 	options
 	request []byte
-	due     chan time.Time // when each request is to be sent
-	mu      sync.Mutex
-	all     []answered // guarded by mu
+
+	mu     sync.Mutex
+	idle   []chan time.Time // guarded by mu, as are the fields below; of connections that wait for what is due, each with a capacity of 1
+	askers int
+	all    []answered
+	group  sync.WaitGroup
 }
 
 func measureOverload(ctx context.Context, o options, at site) (f printed, faults []error, err error) {
-	s, st := at.server, &storm{server: at.server, options: o, due: make(chan time.Time, ready)}
-	st.request = s.request("POST", "/v1/sessions", `{"agent":{"name":"load","model":"scripted:none.yaml"}}`)
+	s, st := at.server, &storm{server: at.server, options: o}
 	eng, err := remote.New(remote.Config{URL: s.url, Token: s.token})
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := os.WriteFile(filepath.Join(at.dir, "none.yaml"), []byte("steps: [{text: ok, repeat: true}]"), 0o600); err != nil {
+	script := filepath.Join(at.dir, "none.yaml")
+	if err := os.WriteFile(script, []byte("steps: [{text: ok, repeat: true}]"), 0o600); err != nil {
+		return nil, nil, err
+	}
+	long, err := eng.NewSession(ctx, perdure.Agent{Name: "load", Model: "scripted:" + script})
+	for range turns {
+		if err == nil {
+			err = eng.Send(ctx, long.ID, perdure.Text("go"))
+		}
+		if err == nil {
+			err = eng.WaitIdle(ctx, long.ID)
+		}
+	}
+	if err != nil {
 		return nil, nil, err
 	}
 	quiet, err := eng.NewSession(ctx, perdure.Agent{Name: "load"})
 	if err != nil {
 		return nil, nil, err
 	}
+	st.request = s.request("POST", "/v1/sessions/"+string(long.ID)+"/fork", "{}")
 	found := &overloaded{}
 	fmt.Fprintf(at.progress, "load: what %s can do, for %s; then %d times that for %s, then half of it\n", s.url, o.phase, o.times, o.phase)
-	found.Peak = st.peak(ctx)
+	found.Light = st.closed(ctx, s.request("GET", "/healthz", ""), http.StatusOK, lightTime)
+	found.Peak = st.closed(ctx, st.request, http.StatusCreated, st.phase)
 	found.Before = s.residentBytes()
 	watching, stop := context.WithCancel(ctx)
 	var group sync.WaitGroup
@@ -105,18 +134,21 @@ func measureOverload(ctx context.Context, o options, at site) (f printed, faults
 // faults are what is wrong whatever the machine.
 func (o *overloaded) faults() []error {
 	var all []error
-	if o.Bad > 0 {
-		all = append(all, fmt.Errorf("overload: %d answers were neither done nor refused with Retry-After", o.Bad))
+	if o.Bad > 0 || o.Broken > 0 {
+		all = append(all, fmt.Errorf("overload: %d answers were neither done nor refused with Retry-After, and %d requests were not answered", o.Bad, o.Broken))
 	}
 	if o.CancelsDone < o.Cancels {
 		all = append(all, fmt.Errorf("overload: %d of %d cancels did not get through", o.Cancels-o.CancelsDone, o.Cancels))
 	}
+	if o.Unsent > unsentMost*o.Offered {
+		all = append(all, fmt.Errorf("overload: %.0f of %.0f requests a second were not sent: that was not what it says", o.Unsent, o.Offered))
+	}
 	return all
 }
 
-// peak is how much is done in a second by those who ask again as soon as they are answered.
-func (st *storm) peak(ctx context.Context) float64 {
-	over := time.Now().Add(st.phase)
+// closed is how much is done in a second by those who ask again as soon as they are answered.
+func (st *storm) closed(ctx context.Context, request []byte, want int, length time.Duration) float64 {
+	over := time.Now().Add(length)
 	var done atomic.Int64
 	var group sync.WaitGroup
 	for range atPeak {
@@ -124,7 +156,7 @@ func (st *storm) peak(ctx context.Context) float64 {
 			c, err := st.dial()
 			for err == nil && time.Now().Before(over) && ctx.Err() == nil {
 				var status int
-				if status, _, _, err = c.ask(st.request); status == http.StatusCreated {
+				if status, _, _, err = c.ask(request); status == want {
 					done.Add(1)
 				}
 			}
@@ -141,48 +173,35 @@ func (st *storm) peak(ctx context.Context) float64 {
 // flood asks for many times the peak, and then for half of it.
 func (st *storm) flood(ctx context.Context, f *overloaded, quiet perdure.SessionID) {
 	asking, stop := context.WithCancel(ctx)
-	var group, beside sync.WaitGroup
-	for range askers {
-		group.Go(func() { st.asker(asking) })
-	}
 	flooding, calm := context.WithCancel(asking)
 	cancel := st.server.request("POST", "/v1/sessions/"+string(quiet)+"/tasks/cancel", "{}")
 	var cancels, health []answered
+	var beside sync.WaitGroup
 	beside.Go(func() { cancels = st.beside(flooding, cancel) })
 	beside.Go(func() { health = st.beside(flooding, st.server.request("GET", "/healthz", "")) })
 	began := time.Now()
-	st.pace(ctx, f.Peak*float64(st.times), st.phase)
+	st.pace(asking, f.Peak*float64(st.times), st.phase)
 	length := time.Since(began)
 	calm()
 	beside.Wait()
 	ended := began.Add(length)
-	st.pace(ctx, f.Peak/2, calmTime)
+	st.pace(asking, f.Peak/2, calmTime)
 	stop()
-	group.Wait()
+	st.group.Wait()
+	f.Connections = st.askers
 	f.tell(st.all, ended, length)
 	f.besides(cancels, health)
 	f.recovered(st.all, ended)
 }
 
-// pace hands out requests evenly, whatever becomes of those before.
+// pace sends requests when they are due, evenly, whatever becomes of those before.
 func (st *storm) pace(ctx context.Context, perSecond float64, length time.Duration) {
-	var unsent []answered
-	defer func() {
-		st.mu.Lock()
-		defer st.mu.Unlock()
-		st.all = append(st.all, unsent...)
-	}()
 	began := time.Now()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for sent := 0; time.Since(began) < length; {
 		for want := int(perSecond * time.Since(began).Seconds()); sent < want; sent++ {
-			due := began.Add(time.Duration(float64(sent) / perSecond * float64(time.Second)))
-			select {
-			case st.due <- due:
-			default: // all connections wait for an answer
-				unsent = append(unsent, answered{due: due})
-			}
+			st.hand(ctx, began.Add(time.Duration(float64(sent)/perSecond*float64(time.Second))))
 		}
 		select {
 		case <-tick.C:
@@ -192,26 +211,48 @@ func (st *storm) pace(ctx context.Context, perSecond float64, length time.Durati
 	}
 }
 
-// asker sends what is due.
-func (st *storm) asker(ctx context.Context) {
+// hand gives what is due to a connection that waits for nothing, or to a new one.
+func (st *storm) hand(ctx context.Context, due time.Time) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if last := len(st.idle) - 1; last >= 0 {
+		st.idle[last] <- due
+		st.idle = st.idle[:last]
+		return
+	}
+	if st.askers == mostAskers {
+		st.all = append(st.all, answered{due: due})
+		return
+	}
+	st.askers++
+	work := make(chan time.Time, 1)
+	work <- due
+	st.group.Go(func() { st.asker(ctx, work) })
+}
+
+// asker sends what is due, on a connection of its own. What is in work when ctx ends is waited for.
+func (st *storm) asker(ctx context.Context, work chan time.Time) {
 	var c *raw
 	var mine []answered
 	for {
-		var due time.Time
 		select {
-		case due = <-st.due:
-		case <-ctx.Done():
-			if c != nil {
-				_ = c.Close()
-			}
+		case due := <-work:
+			var one answered
+			c, one = st.one(c, st.request, due)
+			mine = append(mine, one)
 			st.mu.Lock()
-			st.all = append(st.all, mine...)
+			st.idle = append(st.idle, work)
 			st.mu.Unlock()
-			return
+			continue
+		case <-ctx.Done():
 		}
-		var one answered
-		c, one = st.one(c, st.request, due)
-		mine = append(mine, one)
+		if c != nil {
+			_ = c.Close()
+		}
+		st.mu.Lock()
+		st.all = append(st.all, mine...)
+		st.mu.Unlock()
+		return
 	}
 }
 
@@ -224,6 +265,7 @@ func (st *storm) one(c *raw, request []byte, due time.Time) (*raw, answered) {
 			return nil, one
 		}
 	}
+	one.late = time.Since(due)
 	status, header, again, err := c.ask(request)
 	one.status, one.took, one.retry = status, time.Since(due), header.Get("Retry-After") != ""
 	if err != nil || !again {
@@ -258,31 +300,40 @@ func (st *storm) beside(ctx context.Context, request []byte) (all []answered) {
 
 // tell writes what became of the flood.
 func (o *overloaded) tell(all []answered, ended time.Time, length time.Duration) {
-	var done, refused []time.Duration
-	good, offered, unsent := 0, 0, 0
+	var done, refused, late []time.Duration
+	var unsent, good, busy int
 	for _, one := range all {
 		if one.due.After(ended) {
 			continue
 		}
-		offered++
-		switch {
-		case one.status == 0:
+		if one.status == 0 {
 			unsent++
+			continue
+		}
+		late = append(late, one.late)
+		switch {
 		case one.status == http.StatusCreated:
 			done = append(done, one.took)
 			if one.took <= inTime {
 				good++
 			}
-		case (one.status == http.StatusServiceUnavailable || one.status == http.StatusTooManyRequests) && one.retry:
+		case one.status == http.StatusServiceUnavailable && one.retry:
 			refused = append(refused, one.took)
+			busy++
+		case one.status == http.StatusTooManyRequests && one.retry:
+			refused = append(refused, one.took)
+		case one.status == -1:
+			o.Broken++
 		default:
 			o.Bad++
 		}
 	}
 	per := func(n int) float64 { return float64(n) / length.Seconds() }
-	o.Offered, o.Unsent, o.Goodput, o.Refused = per(offered), per(unsent), per(good), per(len(refused))
+	o.Offered, o.Sent, o.Unsent = per(len(late)+unsent), per(len(late)), per(unsent)
+	o.Goodput, o.Late = per(good), per(len(done)-good)
+	o.Refused503, o.Refused429 = per(busy), per(len(refused)-busy)
 	o.GoodputRatio = o.Goodput / max(o.Peak, 1)
-	o.DoneP99, o.RefusedP99 = micros(done, 0.99), micros(refused, 0.99)
+	o.LateP99, o.DoneP99, o.RefusedP99 = micros(late, 0.99), micros(done, 0.99), micros(refused, 0.99)
 }
 
 func (o *overloaded) besides(cancels, health []answered) {

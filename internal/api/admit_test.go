@@ -101,6 +101,28 @@ func TestR22GateTurns(t *testing.T) {
 	})
 }
 
+// TestR23RefusalsThatWait: only so many wait until they are told, however many there are; the others are told at once.
+func TestR23RefusalsThatWait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := &API{refusalPace: newRefusalPace(), draining: make(chan struct{})}
+		began, atOnce := time.Now(), make(chan bool, 2*refusalsWaiting)
+		for range cap(atOnce) {
+			go func() { a.slowly(t.Context()); atOnce <- time.Since(began) == 0 }()
+		}
+		synctest.Wait()
+		if waiting, told := a.refusalsSlow.Load(), len(atOnce); waiting != refusalsWaiting || told != cap(atOnce)-refusalsWaiting {
+			t.Errorf("%d wait and %d were told at once, want %d and %d", waiting, told, refusalsWaiting, cap(atOnce)-refusalsWaiting)
+		}
+		for range cap(atOnce) {
+			<-atOnce
+		}
+		if a.refusalsSlow.Load() != 0 {
+			t.Errorf("%d wait in the end", a.refusalsSlow.Load())
+		}
+	})
+}
+
 // TestRefusalsAreSlow: the first ones are told at once, more of them only so often, and each within a second.
 func TestRefusalsAreSlow(t *testing.T) {
 	t.Parallel()
@@ -180,6 +202,39 @@ func TestGatePatience(t *testing.T) {
 			t.Errorf("who needs no place got %v", err)
 		}
 		none.leave()
+	})
+}
+
+// TestR23GateHurry: while somebody has waited all the time for as long as the patience, who comes waits for a part of it only; when
+// nobody waited in between, patience is whole again.
+func TestR23GateHurry(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate("writes", 1, 5, time.Second)
+		if err := g.enter(t.Context(), "a"); err != nil {
+			t.Fatal(err)
+		}
+		refused := make(chan time.Duration, 10)
+		come := func() {
+			began := time.Now()
+			if err := g.enter(t.Context(), "a"); refusedBy(err) {
+				refused <- time.Since(began)
+			}
+		}
+		go come()
+		<-time.After(900 * time.Millisecond)
+		go come()                            // the line is never empty from here on
+		<-time.After(200 * time.Millisecond) // the first one was refused
+		come()
+		for _, want := range []time.Duration{time.Second, time.Second / hurry, time.Second} {
+			if got := <-refused; got != want {
+				t.Errorf("refused after %s, want %s", got, want)
+			}
+		}
+		come()
+		if got := <-refused; got != time.Second {
+			t.Errorf("after a pause it was refused after %s", got)
+		}
 	})
 }
 

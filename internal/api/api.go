@@ -72,6 +72,7 @@ type API struct {
 
 	refusalPace  access.Pace[struct{}]
 	refusals     atomic.Int64 // requests that were not let in
+	refusalsSlow atomic.Int64 // of them, those that wait until they may be told
 	refusalsSaid atomic.Int64 // nanoseconds: when the log was told of them
 
 	drain    sync.Once

@@ -11,8 +11,10 @@ import (
 )
 
 // gate lets so many in at a time, and lets so many more wait for a moment. Principals who wait take turns, each of them in the order
-// in which their requests came, so that one who asks for much costs another one little (R22). It is safe for concurrent use and has
-// no goroutines of its own.
+// in which their requests came, so that one who asks for much costs another one little (R22). When somebody has waited without a
+// pause for as long as the patience, that is no moment any more but an overload: then each waits for a hurry of it only, so that who
+// comes in is still done in good time and does not come in to be late (R23). It is safe for concurrent use and has no goroutines of its
+// own.
 type gate struct {
 	name     string
 	places   int
@@ -22,12 +24,16 @@ type gate struct {
 	mu      sync.Mutex
 	in      int                  // guarded by mu, as are the fields below
 	waiting int                  // in all lines
+	since   time.Time            // when the first one came of those who wait without a pause; of no meaning when nobody waits
 	lines   map[string][]*waiter // by principal; none is empty
 	turns   []string             // whose line comes next: the keys of lines
 }
 
 // waiter is a request that waits. told has a capacity of 1: nil for a place, or the refusal.
 type waiter struct{ told chan error }
+
+// hurry is the part of the patience that is left in an overload.
+const hurry = 4
 
 func newGate(name string, places, waiting int, patience time.Duration) *gate {
 	return &gate{name: name, places: places, most: waiting, patience: patience, lines: map[string][]*waiter{}}
@@ -60,11 +66,11 @@ func (g *gate) enter(ctx context.Context, who string) error {
 	if g == nil {
 		return nil
 	}
-	w, err := g.stand(who)
+	w, patience, err := g.stand(who)
 	if w == nil {
 		return err
 	}
-	late := time.NewTimer(g.patience)
+	late := time.NewTimer(patience)
 	defer late.Stop()
 	select {
 	case err := <-w.told:
@@ -84,23 +90,30 @@ func (g *gate) enter(ctx context.Context, who string) error {
 	return err
 }
 
-// stand takes a place, or a place in the line: then who waits is returned.
-func (g *gate) stand(who string) (*waiter, error) {
+// stand takes a place, or a place in the line: then who waits is returned, and for how long.
+func (g *gate) stand(who string) (_ *waiter, patience time.Duration, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.in < g.places { // then nobody waits
 		g.in++
-		return nil, nil
+		return nil, 0, nil
 	}
 	if g.waiting >= g.most {
 		other := g.longer(who)
 		if other == "" {
-			return nil, g.refusal()
+			return nil, 0, g.refusal()
 		}
 		line := g.lines[other]
 		last := line[len(line)-1] // who has waited least
 		g.remove(other, len(line)-1)
 		last.told <- g.refusal()
+	}
+	now := time.Now()
+	if g.waiting == 0 {
+		g.since = now
+	}
+	if patience = g.patience; now.Sub(g.since) >= g.patience {
+		patience /= hurry
 	}
 	w := &waiter{told: make(chan error, 1)}
 	if len(g.lines[who]) == 0 {
@@ -108,7 +121,7 @@ func (g *gate) stand(who string) (*waiter, error) {
 	}
 	g.lines[who] = append(g.lines[who], w)
 	g.waiting++
-	return w, nil
+	return w, patience, nil
 }
 
 // drop takes one who waits out of the line. Not ok: they were told something.

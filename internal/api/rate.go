@@ -46,19 +46,27 @@ func (l *rate) take(who string, header http.Header) error {
 }
 
 // Refusals cost the work that was let in its time on the processor, so only so many are made in a second; when there are more, a
-// refused request waits for a moment for its answer. Its connection asks for nothing meanwhile (R23).
+// refused request waits for a moment for its answer. Its connection asks for nothing meanwhile (R23). That slows those down who ask
+// again when they were answered. Who asks whatever the answers are comes with another connection, and is slowed by nothing; so only
+// so many refusals wait, each of which holds its connection and a goroutine, and what is more is told at once. It is told on a
+// connection that stays: to accept the next one would cost more than to refuse its request.
 const (
 	refusalsAtOnce  = 100
 	refusalEvery    = 4 * time.Millisecond
 	refusalPatience = time.Second
+	refusalsWaiting = 1024
 )
 
 func newRefusalPace() access.Pace[struct{}] {
 	return access.Pace[struct{}]{Burst: refusalsAtOnce, Every: refusalEvery}
 }
 
-// slowly waits until one more refusal may be made, at most for refusalPatience.
+// slowly waits until one more refusal may be made, at most for refusalPatience, and not where enough others wait.
 func (a *API) slowly(ctx context.Context) {
+	defer a.refusalsSlow.Add(-1)
+	if a.refusalsSlow.Add(1) > refusalsWaiting {
+		return
+	}
 	wait := a.refusalPace.Queue(struct{}{}, time.Now(), refusalPatience)
 	if wait == 0 {
 		return
