@@ -18,6 +18,7 @@ type Agent struct {
 	Locale            string            `json:"locale,omitempty"`             // BCP 47; empty: en
 	Timezone          string            `json:"timezone,omitempty"`           // IANA; empty: UTC
 	Title             string            `json:"title,omitempty"`              // of the session; a tool may change it
+	Labels            Labels            `json:"labels,omitempty"`             // of the session, as it begins; people may change them
 	DisableBackground bool              `json:"disable_background,omitempty"` // keeps the background set out (TL33)
 	DryRun            bool              `json:"dry_run,omitempty"`            // pure tools run, others say what they would do (AP13)
 	AskEffects        bool              `json:"ask_effects,omitempty"`        // a person is asked before every call of a tool that is not pure, whatever the policies allow

@@ -25,11 +25,11 @@ func (s *Session) Apply(e Event) error {
 func (s *Session) apply(e Event) error {
 	switch f := e.Fact.(type) {
 	case SessionCreated:
-		s.Agent, s.Title, s.Status, s.CreatedAt, s.Lineage = f.Agent, f.Agent.Title, SessionStarted, e.At, f.Lineage
+		s.Agent, s.Title, s.Labels, s.Status, s.CreatedAt, s.Lineage = f.Agent, f.Agent.Title, f.Agent.Labels, SessionStarted, e.At, f.Lineage
 	case SessionForked:
 		return s.fork(f)
 	case SessionUpdated:
-		s.Title = orString(f.Title, s.Title)
+		s.Title, s.Labels = orString(f.Title, s.Title), s.Labels.With(f.Labels)
 	case SessionActivated:
 		s.Status = SessionActive
 	case SessionIdled:

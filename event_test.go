@@ -209,7 +209,7 @@ func TestUnknownFieldsAreSkipped(t *testing.T) {
 
 	e, err := perdure.DecodeEvent([]byte(text))
 
-	if want := (perdure.SessionUpdated{Title: "t"}); err != nil || e.Fact != want {
+	if want := (perdure.SessionUpdated{Title: "t"}); err != nil || !reflect.DeepEqual(e.Fact, want) {
 		t.Errorf("got %+v, %v; want %+v", e.Fact, err, want)
 	}
 }

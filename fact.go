@@ -13,7 +13,8 @@ type SessionCreated struct {
 
 // SessionUpdated changes what of a session may change.
 type SessionUpdated struct {
-	Title string `json:"title,omitempty"`
+	Title  string       `json:"title,omitempty"`
+	Labels LabelChanges `json:"labels,omitempty"` // null removes one
 }
 
 // SessionForked begins a session with what was said in another one (SA1: lineage only, no nesting). It stands right after

@@ -12,7 +12,7 @@ import (
 
 // FoldVersion is the version of what [Session.Apply] makes of a journal. A snapshot of another version is
 // ignored and the journal is folded from its start (O8).
-const FoldVersion = 4
+const FoldVersion = 5
 
 // Session is a durable conversation: the fold of its journal. Only [Session.Apply] changes it.
 // It is not safe for concurrent use; one goroutine owns a session.
@@ -22,6 +22,7 @@ type Session struct {
 	Agent         Agent                       `json:"agent"`
 	Lineage       *Lineage                    `json:"lineage,omitempty"` // of a subagent
 	Title         string                      `json:"title,omitempty"`
+	Labels        Labels                      `json:"labels,omitempty"`
 	Status        SessionStatus               `json:"status"`
 	Transcript    []Message                   `json:"transcript,omitempty"`    // what the model is shown, in order
 	Queue         []Message                   `json:"queue,omitempty"`         // received and not yet in the transcript

@@ -93,7 +93,8 @@ func (p *play) rename(t *rapid.T) {
 		p.intend(perdure.UnknownFact{Kind: "session.painted", Data: []byte(`{"color":"teal"}`)})
 		return
 	}
-	p.intend(perdure.SessionUpdated{Title: "renamed"})
+	value := rapid.SampledFrom([]*string{nil, new(string)}).Draw(t, "label")
+	p.intend(perdure.SessionUpdated{Title: "renamed", Labels: perdure.LabelChanges{rapid.SampledFrom([]string{"a", "b"}).Draw(t, "key"): value}})
 }
 
 func (p *play) resolveCall(t *rapid.T) {

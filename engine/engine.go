@@ -58,6 +58,8 @@ type Sessions interface {
 	Session(ctx context.Context, id perdure.SessionID) (Session, error)
 	// Sessions lists sessions, newest first; limit 0 means all.
 	Sessions(ctx context.Context, limit int) ([]Session, error)
+	// SessionsWhere is Sessions, of those that a filter matches. Invalid: no such labels.
+	SessionsWhere(ctx context.Context, filter SessionFilter) ([]Session, error)
 	// DeleteSession removes a session for good, with its subagents' sessions and all that belongs to them: journals, calls,
 	// tasks and their output, files, and what their commands left. A folder of the host in which a session worked stays,
 	// but for the output of its background runs. Forks of it stay. What stands outside the store goes after the commit, and
@@ -66,6 +68,12 @@ type Sessions interface {
 	// or, when that could not, any. Until it is removed, Import of the same id is Unavailable. NotFound: no such session. Conflict: one of them is at
 	// work: it is driven, or a call or a task of it has not ended. Invalid: it is a subagent, whose root is to be deleted.
 	DeleteSession(ctx context.Context, id perdure.SessionID) error
+}
+
+// SessionFilter narrows a list of sessions. The zero value lists all.
+type SessionFilter struct {
+	Labels perdure.LabelFilter // only those that have all of these
+	Limit  int                 // 0: no limit
 }
 
 // Conversations speaks in sessions.
@@ -203,6 +211,7 @@ type HostCall struct {
 type Session struct {
 	ID        perdure.SessionID     `json:"id"`
 	Title     string                `json:"title"`
+	Labels    perdure.Labels        `json:"labels,omitempty"`
 	Status    perdure.SessionStatus `json:"state"`
 	LastSeq   int64                 `json:"last_seq"`
 	OpenTasks int                   `json:"open_tasks"`

@@ -127,18 +127,20 @@ type SecretWrite struct {
 	Hosts []string // where the value may be sent to; empty: nowhere, only into the environment of a process
 }
 
-// SessionChanges changes what a session is called.
+// SessionChanges changes what a session is called, and what it is found by.
 type SessionChanges interface {
-	// Retitle changes the title of a session. Conflict: an event came after seq, which is the last that the caller has seen; 0: it
-	// does not matter. Invalid: the title is empty or too long.
-	Retitle(ctx context.Context, id perdure.SessionID, o Retitling) (Session, error)
+	// ChangeSession changes the title and the labels of a session: one event, or none, when all of it is so already. Conflict: there
+	// is an event after o.If. Invalid: nothing is to be changed, the title is empty or too long, or such labels a session may not
+	// have.
+	ChangeSession(ctx context.Context, id perdure.SessionID, o SessionChange) (Session, error)
 }
 
-// Retitling is a new title.
-type Retitling struct {
-	Title string
-	If    int64 // the last seq that there is to be; 0: whatever there is
-	By    string
+// SessionChange is what is to become of a session.
+type SessionChange struct {
+	Title  *string              // nil: as it is
+	Labels perdure.LabelChanges // nil: as they are
+	If     int64                // the last seq that there is to be; 0: whatever there is
+	By     string
 }
 
 // Bulks do one thing to many, and tell how far they are (H15).

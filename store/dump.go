@@ -64,6 +64,9 @@ func (d SessionDump) checkJournal() error {
 	if s.ID == "" || s.LastSeq != int64(len(d.Events)) || s.TakenSeq < 0 || s.TakenSeq > s.LastSeq || s.Epoch < 0 || s.TakeUps < 0 {
 		return fmt.Errorf("%w row: seq %d of %d events, seen up to %d, epoch %d", perdure.Invalid, s.LastSeq, len(d.Events), s.TakenSeq, s.Epoch)
 	}
+	if err := s.Labels.Check(); err != nil {
+		return err
+	}
 	for i, body := range d.Events {
 		e, err := perdure.DecodeEvent(body)
 		if err != nil {

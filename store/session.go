@@ -1,6 +1,7 @@
 package store
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/perdure/perdure"
@@ -15,6 +16,7 @@ type Session struct {
 	Org       string            // whose it is, for ever: a word of ours; empty: the default one
 	User      string            // of the org; empty: nobody's in particular
 	Title     string
+	Labels    perdure.Labels
 	Status    perdure.SessionStatus
 	LastSeq   int64
 	Epoch     int64            // rises by one each time a driver takes the session
@@ -31,11 +33,21 @@ func (s Session) Unread() bool { return s.LastSeq > s.TakenSeq }
 
 // SessionFilter narrows a list of sessions. The zero value lists all.
 type SessionFilter struct {
-	Unrested bool              // only those that a worker drives or drove: Worker is set
-	Parent   perdure.SessionID // only its children; empty: everybody
-	Org      string            // with OneOrg: only those of this org, which may be the empty one
-	OneOrg   bool              // else of all; not together with the two above
-	Limit    int               // 0: no limit
+	Unrested bool                // only those that a worker drives or drove: Worker is set
+	Parent   perdure.SessionID   // only its children; empty: everybody
+	Org      string              // with OneOrg: only those of this org, which may be the empty one
+	OneOrg   bool                // else of all; not together with the two above
+	Labels   perdure.LabelFilter // only those that have all of these; not together with Unrested and Parent
+	Limit    int                 // 0: no limit
+}
+
+// Check says what is wrong with a filter; it is Invalid.
+func (f SessionFilter) Check() error {
+	byWork := f.Parent != "" || f.Unrested
+	if byWork && (f.OneOrg || len(f.Labels) > 0) {
+		return fmt.Errorf("%w filter: of an org and with labels, or by their work", perdure.Invalid)
+	}
+	return f.Labels.Check()
 }
 
 // Snapshot is a cached fold of a session (O8). It is never the truth.
@@ -49,7 +61,8 @@ type Snapshot struct {
 type SessionReader interface {
 	// Session returns the row. NotFound: no such session.
 	Session(id perdure.SessionID) (Session, error)
-	// Sessions lists rows, newest first by creation, then the greater id first.
+	// Sessions lists rows, newest first by creation, then the greater id first. Invalid: what a filter may not have together, or
+	// no such labels.
 	Sessions(filter SessionFilter) ([]Session, error)
 	// Snapshot returns the cached fold; NotFound when there is none.
 	Snapshot(id perdure.SessionID) (Snapshot, error)
@@ -57,9 +70,9 @@ type SessionReader interface {
 
 // SessionWriter writes sessions.
 type SessionWriter interface {
-	// CreateSession adds a row of ID, Parent, Root, Forked, Org, User, Title, Status, Secret, CreatedAt and UpdatedAt, the moments
+	// CreateSession adds a row of ID, Parent, Root, Forked, Org, User, Title, Labels, Status, Secret, CreatedAt and UpdatedAt, the moments
 	// cut to microseconds. An empty Root is stored as ID. The other fields begin at zero, whatever s says. Conflict:
-	// the id exists.
+	// the id exists. Invalid: no such labels.
 	CreateSession(s Session) error
 	// TakeSession makes worker the driver: epoch+1, and take-ups+1 if no event came since the last taking or
 	// release, else 0, and notes the last seq as seen. The first taking counts 0. It returns the row as it is
@@ -75,4 +88,11 @@ type SessionWriter interface {
 	ReleaseSession(id perdure.SessionID, epoch int64) error
 	// PutSnapshot replaces the cached fold.
 	PutSnapshot(id perdure.SessionID, s Snapshot) error
+}
+
+// LabelWriter writes what sessions are found by.
+type LabelWriter interface {
+	// SetLabels replaces the labels of a session, and moves updated_at to the store's clock. Invalid: what Check says of them.
+	// NotFound: no such session.
+	SetLabels(id perdure.SessionID, labels perdure.Labels) error
 }

@@ -93,6 +93,7 @@ type Tx interface {
 	JournalWriter
 	SessionWriter
 	SessionRemover
+	LabelWriter
 	CallWriter
 	TaskWriter
 	FileWriter

@@ -34,20 +34,21 @@ const (
 
 // Webhook is a place to which events are sent.
 type Webhook struct {
-	ID           perdure.WebhookID `json:"id"`
-	URL          string            `json:"url"`
-	Types        []string          `json:"types,omitempty"` // task.* is all that begin with task.; empty: all that can be sent
-	Body         Body              `json:"body"`
-	Session      perdure.SessionID `json:"session_id,omitempty"` // whose events; empty: everybody's
-	Owner        string            `json:"owner,omitempty"`      // who made it
-	Org          string            `json:"org,omitempty"`        // whose it is, and whose events it gets; empty: the default one
-	Enabled      bool              `json:"enabled"`
-	Disabled     string            `json:"disabled_reason,omitempty"` // empty: it is enabled, or nobody said
-	Failures     int               `json:"failures"`                  // tries in a row that failed
-	FailingSince time.Time         `json:"failing_since,omitzero"`    // the first of them; zero: the last one succeeded
-	CreatedAt    time.Time         `json:"created_at"`
-	UpdatedAt    time.Time         `json:"updated_at"`
-	Version      int64             `json:"version"` // counts the writes, from 1
+	ID           perdure.WebhookID   `json:"id"`
+	URL          string              `json:"url"`
+	Types        []string            `json:"types,omitempty"` // task.* is all that begin with task.; empty: all that can be sent
+	Body         Body                `json:"body"`
+	Session      perdure.SessionID   `json:"session_id,omitempty"` // whose events; empty: everybody's
+	Labels       perdure.LabelFilter `json:"labels,omitempty"`     // only events of sessions that have all of these when the event is queued; empty: of all
+	Owner        string              `json:"owner,omitempty"`      // who made it
+	Org          string              `json:"org,omitempty"`        // whose it is, and whose events it gets; empty: the default one
+	Enabled      bool                `json:"enabled"`
+	Disabled     string              `json:"disabled_reason,omitempty"` // empty: it is enabled, or nobody said
+	Failures     int                 `json:"failures"`                  // tries in a row that failed
+	FailingSince time.Time           `json:"failing_since,omitzero"`    // the first of them; zero: the last one succeeded
+	CreatedAt    time.Time           `json:"created_at"`
+	UpdatedAt    time.Time           `json:"updated_at"`
+	Version      int64               `json:"version"` // counts the writes, from 1
 }
 
 // Made is a webhook with its secret, which is shown when it is made and never again.
@@ -58,10 +59,11 @@ type Made struct {
 
 // Change is what is to become of a webhook; nil leaves a part as it is.
 type Change struct {
-	URL     *string   `json:"url,omitempty"`
-	Types   *[]string `json:"types,omitempty"`
-	Body    *Body     `json:"body,omitempty"`
-	Enabled *bool     `json:"enabled,omitempty"` // true: from now on; what happened meanwhile is not sent
+	URL     *string              `json:"url,omitempty"`
+	Types   *[]string            `json:"types,omitempty"`
+	Body    *Body                `json:"body,omitempty"`
+	Labels  *perdure.LabelFilter `json:"labels,omitempty"`
+	Enabled *bool                `json:"enabled,omitempty"` // true: from now on; what happened meanwhile is not sent
 }
 
 // On is the webhook after a change.
@@ -74,6 +76,9 @@ func (c Change) On(w Webhook) Webhook {
 	}
 	if c.Body != nil {
 		w.Body = *c.Body
+	}
+	if c.Labels != nil {
+		w.Labels = *c.Labels
 	}
 	if c.Enabled != nil && *c.Enabled != w.Enabled {
 		w.Enabled, w.Disabled = *c.Enabled, ""
@@ -105,6 +110,9 @@ func (w Webhook) Check() error {
 	case len(w.Types) > MaxTypes:
 		return fmt.Errorf("%w webhook: it names %d types; at most %d", perdure.Invalid, len(w.Types), MaxTypes)
 	}
+	if err := w.Labels.Check(); err != nil {
+		return err
+	}
 	for _, one := range w.Types {
 		if !slices.ContainsFunc(types, func(t perdure.EventType) bool { return matches(one, string(t)) }) {
 			return fmt.Errorf("%w webhook: %.60q is no type that is sent, nor the beginning of one with .*: %s", perdure.Invalid, one, strings.Join(Types(), ", "))
@@ -113,9 +121,15 @@ func (w Webhook) Check() error {
 	return nil
 }
 
-// Wants reports whether an event of a session of an org, where empty is the default one, is to be sent to a webhook.
-func (w Webhook) Wants(org string, e perdure.Event) bool {
-	if !w.Enabled || w.Org != org || w.Session != "" && w.Session != e.Session || !Sent(e) {
+// From is the session that an event is of.
+type From struct {
+	Org    string // empty: the default one
+	Labels perdure.Labels
+}
+
+// Wants reports whether an event is to be sent to a webhook.
+func (w Webhook) Wants(from From, e perdure.Event) bool {
+	if !w.Enabled || w.Org != from.Org || w.Session != "" && w.Session != e.Session || !w.Labels.Matches(from.Labels) || !Sent(e) {
 		return false
 	}
 	return len(w.Types) == 0 || slices.ContainsFunc(w.Types, func(one string) bool { return matches(one, string(e.Type())) })

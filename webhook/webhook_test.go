@@ -35,17 +35,30 @@ func TestWants(t *testing.T) {
 		"what is no end":            {nil, perdure.Event{Fact: perdure.TurnStarted{}}, false},
 		"what somebody must answer": {nil, perdure.Event{Fact: perdure.ApprovalRequested{}}, true},
 	} {
-		if got := hook(c.types...).Wants("", c.event); got != c.want {
+		if got := hook(c.types...).Wants(webhook.From{}, c.event); got != c.want {
 			t.Errorf("%s: got %t", name, got)
 		}
 	}
 	off, other := hook(), hook()
 	off.Enabled, other.Session = false, "session_00000000000070008000000000000001"
-	if e := (perdure.Event{Session: "session_00000000000070008000000000000002", Fact: perdure.TurnCompleted{}}); off.Wants("", e) || other.Wants("", e) || hook().Wants("acme", e) {
+	if e := (perdure.Event{Session: "session_00000000000070008000000000000002", Fact: perdure.TurnCompleted{}}); off.Wants(webhook.From{}, e) || other.Wants(webhook.From{}, e) || hook().Wants(webhook.From{Org: "acme"}, e) {
 		t.Error("one that is off, or another session's or org's, wants it")
 	}
+	labeled := hook()
+	labeled.Labels = perdure.LabelFilter{"env=prod", "team"}
+	for name, c := range map[string]struct {
+		labels perdure.Labels
+		want   bool
+	}{
+		"no labels": {nil, false}, "one of them": {perdure.Labels{"env": "prod"}, false}, "another value": {perdure.Labels{"env": "test", "team": "a"}, false},
+		"both, and more": {perdure.Labels{"env": "prod", "team": "", "x": "y"}, true},
+	} {
+		if got := labeled.Wants(webhook.From{Labels: c.labels}, perdure.Event{Fact: perdure.TurnCompleted{}}); got != c.want {
+			t.Errorf("%s: got %t", name, got)
+		}
+	}
 	other.Session = "session_00000000000070008000000000000002"
-	if !other.Wants("", perdure.Event{Session: other.Session, Fact: perdure.TurnCompleted{}}) {
+	if !other.Wants(webhook.From{}, perdure.Event{Session: other.Session, Fact: perdure.TurnCompleted{}}) {
 		t.Error("its own session's is not wanted")
 	}
 }

@@ -155,6 +155,13 @@ func (r *reader) Sessions(ctx context.Context, limit int) ([]engine.Session, err
 	})
 }
 
+// SessionsWhere implements engine.Sessions.
+func (r *reader) SessionsWhere(ctx context.Context, f engine.SessionFilter) ([]engine.Session, error) {
+	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) ([]engine.Session, error) {
+		return eng.SessionsWhere(ctx, f)
+	})
+}
+
 // Export implements engine.Archives. What is asked for is kept until all of it is there: who holds the data directory may
 // go away in the middle.
 func (r *reader) Export(ctx context.Context, id perdure.SessionID, w io.Writer) error {

@@ -3,6 +3,7 @@ package enginetest
 import (
 	"bytes"
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -63,7 +64,7 @@ func importEqual(t *testing.T, open Harness) {
 	if again := there.export(); !bytes.Equal(again, want) {
 		t.Errorf("exported again it is\n%s\nwant\n%s", again, want)
 	}
-	if known, err := s.eng.Session(s.ctx, s.id); err != nil || got != known {
+	if known, err := s.eng.Session(s.ctx, s.id); err != nil || !reflect.DeepEqual(got, known) {
 		t.Errorf("got %+v, want %+v, %v", got, known, err)
 	}
 	if there.story() != s.story() {

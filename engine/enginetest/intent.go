@@ -2,6 +2,7 @@ package enginetest
 
 import (
 	"errors"
+	"reflect"
 	"testing"
 
 	"github.com/perdure/perdure"
@@ -54,7 +55,7 @@ func sameSession(t *testing.T, open Harness) { // N5
 	_, other := s.eng.NewSessionAs(s.ctx, id, perdure.Agent{Name: "another"})
 	_, wrong := s.eng.NewSessionAs(s.ctx, "message_0123456789abcdef0123456789abcdef", agent)
 
-	if err != nil || again != first {
+	if err != nil || !reflect.DeepEqual(again, first) {
 		t.Errorf("the same again: got %+v, %v; want %+v", again, err, first)
 	}
 	if !errors.Is(other, perdure.Conflict) || !errors.Is(wrong, perdure.Invalid) {

@@ -1,7 +1,9 @@
 package enginetest
 
 import (
+	"bytes"
 	"errors"
+	"maps"
 	"slices"
 	"testing"
 
@@ -20,6 +22,7 @@ func storageLaws() []law {
 		{"secrets_that_are_not_there", secretsNotThere},
 		{"what_stands_beside_a_session_is_shown_and_released", resourcesReleased},
 		{"a_session_is_renamed", sessionRetitled},
+		{"a_session_has_labels", sessionLabeled},
 		{"many_tasks_are_canceled_at_once", tasksCanceledAtOnce},
 	}
 }
@@ -203,28 +206,81 @@ func secretsNotThere(t *testing.T, open Harness) {
 
 func sessionRetitled(t *testing.T, open Harness) {
 	s := begin(t, open, Setup{Script: still})
+	title, other := "new", "x"
 	s.say("hi")
 	s.rest()
 	before, err := s.eng.Session(s.ctx, s.id)
 	if err != nil {
 		t.Fatal(err)
 	}
-	named, err := s.eng.Retitle(s.ctx, s.id, engine.Retitling{Title: "new", If: before.LastSeq, By: "user"})
+	named, err := s.eng.ChangeSession(s.ctx, s.id, engine.SessionChange{Title: &title, If: before.LastSeq, By: "user"})
 	if err != nil || named.Title != "new" || named.LastSeq != before.LastSeq+1 {
 		t.Errorf("got %+v, %v", named, err)
 	}
-	if same, err := s.eng.Retitle(s.ctx, s.id, engine.Retitling{Title: "new", By: "user"}); err != nil || same.LastSeq != named.LastSeq {
+	if same, err := s.eng.ChangeSession(s.ctx, s.id, engine.SessionChange{Title: &title, By: "user"}); err != nil || same.LastSeq != named.LastSeq {
 		t.Errorf("the same again: %+v, %v", same, err)
 	}
-	_, old := s.eng.Retitle(s.ctx, s.id, engine.Retitling{Title: "x", If: before.LastSeq, By: "user"})
-	_, empty := s.eng.Retitle(s.ctx, s.id, engine.Retitling{By: "user"})
-	if !errors.Is(old, perdure.Conflict) || !errors.Is(empty, perdure.Invalid) {
-		t.Errorf("got %v, %v", old, empty)
+	_, old := s.eng.ChangeSession(s.ctx, s.id, engine.SessionChange{Title: &other, If: before.LastSeq, By: "user"})
+	_, empty := s.eng.ChangeSession(s.ctx, s.id, engine.SessionChange{Title: new(string), By: "user"})
+	_, nothing := s.eng.ChangeSession(s.ctx, s.id, engine.SessionChange{By: "user"})
+	if !errors.Is(old, perdure.Conflict) || !errors.Is(empty, perdure.Invalid) || !errors.Is(nothing, perdure.Invalid) {
+		t.Errorf("got %v, %v, %v", old, empty, nothing)
 	}
 	s.say("hi again")
 	s.rest()
 	if after, err := s.eng.Session(s.ctx, s.id); err != nil || after.Title != "new" {
 		t.Errorf("got %+v, %v", after, err)
+	}
+}
+
+func sessionLabeled(t *testing.T, open Harness) {
+	setup := Setup{Script: still, Agent: perdure.Agent{Title: "t", Labels: perdure.Labels{"env": "test", "draft": "yes"}}}
+	s := begin(t, open, setup)
+	prod, team := "prod", ""
+	find := func(eng engine.Engine, terms ...perdure.LabelTerm) (ids []perdure.SessionID) {
+		found, err := eng.SessionsWhere(s.ctx, engine.SessionFilter{Labels: terms})
+		if err != nil {
+			t.Error(err)
+		}
+		for _, one := range found {
+			ids = append(ids, one.ID)
+		}
+		return ids
+	}
+	want := perdure.Labels{"env": "prod", "team": ""}
+	c := engine.SessionChange{Labels: perdure.LabelChanges{"env": &prod, "team": &team, "draft": nil, "gone": nil}, By: "user"}
+	changed, err := s.eng.ChangeSession(s.ctx, s.id, c)
+	if err != nil || !maps.Equal(changed.Labels, want) || changed.Title != "t" {
+		t.Errorf("got %+v, %v", changed, err)
+	}
+	if again, err := s.eng.ChangeSession(s.ctx, s.id, c); err != nil || again.LastSeq != changed.LastSeq {
+		t.Errorf("the same again: %+v, %v", again, err)
+	}
+	_, wrong := s.eng.ChangeSession(s.ctx, s.id, engine.SessionChange{Labels: perdure.LabelChanges{"Env": &prod}, By: "user"})
+	_, noTerm := s.eng.SessionsWhere(s.ctx, engine.SessionFilter{Labels: perdure.LabelFilter{"Env"}})
+	if !errors.Is(wrong, perdure.Invalid) || !errors.Is(noTerm, perdure.Invalid) {
+		t.Errorf("got %v, %v", wrong, noTerm)
+	}
+	s.say("hi")
+	s.rest()
+	fork, err := s.eng.Fork(s.ctx, s.id, engine.Fork{})
+	if err != nil || !maps.Equal(fork.Labels, want) {
+		t.Errorf("the fork is %+v, %v", fork, err)
+	}
+	if err := s.eng.DeleteSession(s.ctx, fork.ID); err != nil {
+		t.Error(err)
+	}
+	there := s.elsewhere(open, setup)
+	if got := there.take(s.export(), engine.Import{}); !maps.Equal(got.Labels, want) {
+		t.Errorf("imported it is %+v", got)
+	}
+	if again := there.export(); !bytes.Equal(again, s.export()) {
+		t.Error("exported again it is another")
+	}
+	for _, eng := range []engine.Engine{s.eng, there.eng} {
+		if a, b, none := find(eng, "env=prod", "team"), find(eng, "team="), find(eng, "draft"); !slices.Contains(a, s.id) || !slices.Contains(b, s.id) || none != nil {
+			t.Errorf("found %v, %v, %v", a, b, none)
+		}
 	}
 }
 

@@ -343,7 +343,7 @@ func (e *Engine) startSession(tx store.Tx, id perdure.SessionID, of engine.Owner
 	if known, err := sameAgent(tx, id, made.agent); known || err != nil {
 		return err
 	}
-	row := store.Session{ID: id, Org: of.Org, User: of.User, Title: made.agent.Title, Status: perdure.SessionStarted, CreatedAt: tx.Now(), UpdatedAt: tx.Now()}
+	row := store.Session{ID: id, Org: of.Org, User: of.User, Title: made.agent.Title, Labels: made.agent.Labels, Status: perdure.SessionStarted, CreatedAt: tx.Now(), UpdatedAt: tx.Now()}
 	rand.Read(row.Secret[:]) // never fails
 	if err := tx.CreateSession(row); err != nil {
 		return err

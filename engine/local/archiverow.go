@@ -55,6 +55,7 @@ type (
 		Root      perdure.SessionID     `json:"root_session_id"`
 		Forked    perdure.SessionID     `json:"forked_from_session_id,omitempty"`
 		Title     octets                `json:"title,omitempty"`
+		Labels    perdure.Labels        `json:"labels,omitempty"`
 		Status    perdure.SessionStatus `json:"status"`
 		LastSeq   int64                 `json:"last_seq"`
 		Epoch     int64                 `json:"epoch"`
@@ -157,7 +158,7 @@ type (
 func (a *archiveWriter) session(d store.SessionDump) error {
 	s := d.Session
 	err := a.put("session", sessionRow{
-		s.ID, s.Parent, s.Root, s.Forked, octets(s.Title), s.Status, s.LastSeq, s.Epoch, s.Worker, s.TakeUps, s.TakenSeq,
+		s.ID, s.Parent, s.Root, s.Forked, octets(s.Title), s.Labels, s.Status, s.LastSeq, s.Epoch, s.Worker, s.TakeUps, s.TakenSeq,
 		hex.EncodeToString(s.Secret[:]), s.CreatedAt, s.UpdatedAt,
 	})
 	put := func(kind string, v any) {
@@ -223,7 +224,7 @@ func readSession(text json.RawMessage, d *store.SessionDump) error {
 		return fmt.Errorf("the session's secret is not %d bytes in hexadecimal", len(d.Session.Secret))
 	}
 	d.Session = store.Session{
-		ID: s.ID, Parent: s.Parent, Root: s.Root, Forked: s.Forked, Title: string(s.Title), Status: s.Status, LastSeq: s.LastSeq, Epoch: s.Epoch,
+		ID: s.ID, Parent: s.Parent, Root: s.Root, Forked: s.Forked, Title: string(s.Title), Labels: s.Labels, Status: s.Status, LastSeq: s.LastSeq, Epoch: s.Epoch,
 		Worker: s.Worker, TakeUps: s.TakeUps, TakenSeq: s.TakenSeq, Secret: perdure.Secret(secret), CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
 	}
 	return nil

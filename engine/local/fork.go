@@ -52,11 +52,11 @@ func (e *Engine) beginFork(tx store.Tx, from source, f engine.Fork) error {
 		}
 	}
 	agent := from.session.Agent
-	agent.Title, agent.Subagent = cmp.Or(f.Title, from.title()), false
+	agent.Title, agent.Labels, agent.Subagent = cmp.Or(f.Title, from.title()), from.session.Labels, false
 	agent.DryRun = agent.DryRun || f.Effects == perdure.ForkDryRun
 	agent.AskEffects = agent.AskEffects || f.Effects == perdure.ForkAsks
 	row := store.Session{
-		ID: f.ID, Forked: fact.From, Org: from.row.Org, User: from.row.User, Title: agent.Title, Status: perdure.SessionStarted, CreatedAt: tx.Now(), UpdatedAt: tx.Now(),
+		ID: f.ID, Forked: fact.From, Org: from.row.Org, User: from.row.User, Title: agent.Title, Labels: agent.Labels, Status: perdure.SessionStarted, CreatedAt: tx.Now(), UpdatedAt: tx.Now(),
 	}
 	rand.Read(row.Secret[:]) // never fails
 	if err := tx.CreateSession(row); err != nil {

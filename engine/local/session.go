@@ -69,9 +69,17 @@ func (e *Engine) Session(ctx context.Context, id perdure.SessionID) (s engine.Se
 }
 
 // Sessions lists sessions, newest first.
-func (e *Engine) Sessions(ctx context.Context, limit int) (list []engine.Session, err error) {
+func (e *Engine) Sessions(ctx context.Context, limit int) ([]engine.Session, error) {
+	return e.SessionsWhere(ctx, engine.SessionFilter{Limit: limit})
+}
+
+// SessionsWhere lists the sessions that a filter matches, newest first.
+func (e *Engine) SessionsWhere(ctx context.Context, f engine.SessionFilter) (list []engine.Session, err error) {
+	which := listFor(ctx, f.Limit)
+	which.Labels = f.Labels
 	return list, e.view(ctx, func(r store.Reader) error {
-		rows, err := r.Sessions(listFor(ctx, limit))
+		list = nil
+		rows, err := r.Sessions(which)
 		if err != nil {
 			return err
 		}
@@ -90,7 +98,7 @@ func (e *Engine) Sessions(ctx context.Context, limit int) (list []engine.Session
 // counts once, with its approval.
 func describe(r store.Reader, row store.Session) (engine.Session, error) {
 	s := engine.Session{
-		ID: row.ID, Parent: row.Parent, Root: row.Root, Forked: row.Forked, Org: ownerOf(row).Org, User: row.User, Title: row.Title, Status: row.Status, LastSeq: row.LastSeq, CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt,
+		ID: row.ID, Parent: row.Parent, Root: row.Root, Forked: row.Forked, Org: ownerOf(row).Org, User: row.User, Title: row.Title, Labels: row.Labels, Status: row.Status, LastSeq: row.LastSeq, CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt,
 	}
 	open, err := r.Approvals(store.ApprovalFilter{Session: row.ID, State: perdure.ApprovalOpen})
 	if err != nil {

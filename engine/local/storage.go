@@ -258,10 +258,10 @@ func (e *Engine) RemoveSecret(ctx context.Context, id perdure.SessionID, name st
 	return err
 }
 
-// Retitle changes the title: an event and the session's row, in one commit. The title that stands already makes no event.
-func (e *Engine) Retitle(ctx context.Context, id perdure.SessionID, o engine.Retitling) (s engine.Session, err error) {
-	if o.Title == "" || len(o.Title) > maxTitleBytes || !utf8.ValidString(o.Title) {
-		return s, fmt.Errorf("retitle %s: %w: the title has %d bytes, give 1 to %d of UTF-8", id, perdure.Invalid, len(o.Title), maxTitleBytes)
+// ChangeSession changes title and labels: an event and the session's row, in one commit. What stands already makes no event.
+func (e *Engine) ChangeSession(ctx context.Context, id perdure.SessionID, o engine.SessionChange) (s engine.Session, err error) {
+	if err := checkChange(o); err != nil {
+		return s, fmt.Errorf("change session %s: %w", id, err)
 	}
 	err = e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
 		row, err := tx.Session(id)
@@ -271,22 +271,50 @@ func (e *Engine) Retitle(ctx context.Context, id perdure.SessionID, o engine.Ret
 		if o.If != 0 && row.LastSeq != o.If {
 			return fmt.Errorf("%w: it went on since it was read; read it again", perdure.Conflict)
 		}
-		if row.Title != o.Title {
-			if err := e.append(tx, id, perdure.Event{Actor: o.By, Fact: perdure.SessionUpdated{Title: o.Title}}); err != nil {
-				return err
-			}
-			if err := tx.SaveSession(id, o.Title, row.Status); err != nil {
-				return err
-			}
-			if row, err = tx.Session(id); err != nil {
-				return err
-			}
+		if err := e.changeIn(tx, row, o); err != nil {
+			return err
+		}
+		if row, err = tx.Session(id); err != nil {
+			return err
 		}
 		s, err = describe(tx, row)
 		return err
 	})
 	if err != nil {
-		return engine.Session{}, fmt.Errorf("retitle %s: %w", id, err)
+		return engine.Session{}, fmt.Errorf("change session %s: %w", id, err)
 	}
 	return s, nil
+}
+
+func checkChange(o engine.SessionChange) error {
+	switch {
+	case o.Title == nil && o.Labels == nil:
+		return fmt.Errorf("%w change: give a title or labels", perdure.Invalid)
+	case o.Title != nil && (*o.Title == "" || len(*o.Title) > maxTitleBytes || !utf8.ValidString(*o.Title)):
+		return fmt.Errorf("%w: the title has %d bytes, give 1 to %d of UTF-8", perdure.Invalid, len(*o.Title), maxTitleBytes)
+	}
+	return nil
+}
+
+// changeIn writes what of a change is new.
+func (e *Engine) changeIn(tx store.Tx, row store.Session, o engine.SessionChange) error {
+	fact := perdure.SessionUpdated{Labels: o.Labels.Against(row.Labels)}
+	if o.Title != nil && *o.Title != row.Title {
+		fact.Title = *o.Title
+	}
+	if fact.Title == "" && len(fact.Labels) == 0 {
+		return nil
+	}
+	if err := e.append(tx, row.ID, perdure.Event{Actor: o.By, Fact: fact}); err != nil {
+		return err
+	}
+	if fact.Title != "" {
+		if err := tx.SaveSession(row.ID, fact.Title, row.Status); err != nil {
+			return err
+		}
+	}
+	if len(fact.Labels) == 0 {
+		return nil
+	}
+	return tx.SetLabels(row.ID, row.Labels.With(fact.Labels))
 }

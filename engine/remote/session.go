@@ -40,7 +40,19 @@ func (e *Engine) Session(ctx context.Context, id perdure.SessionID) (s engine.Se
 
 // Sessions lists sessions, newest first.
 func (e *Engine) Sessions(ctx context.Context, limit int) ([]engine.Session, error) {
-	return list[engine.Session](ctx, e, request{what: "sessions", path: "/v1/sessions"}, limit)
+	return e.SessionsWhere(ctx, engine.SessionFilter{Limit: limit})
+}
+
+// SessionsWhere lists the sessions that a filter matches, newest first.
+func (e *Engine) SessionsWhere(ctx context.Context, f engine.SessionFilter) ([]engine.Session, error) {
+	r := request{what: "sessions", path: "/v1/sessions"}
+	for _, term := range f.Labels {
+		if r.query == nil {
+			r.query = url.Values{}
+		}
+		r.query.Add("label", string(term))
+	}
+	return list[engine.Session](ctx, e, r, f.Limit)
 }
 
 // Send hands a message to a session. A message without an id is given one here, so that it is one message

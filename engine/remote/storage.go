@@ -222,12 +222,13 @@ func (e *Engine) RemoveSecret(ctx context.Context, id perdure.SessionID, name st
 	return err
 }
 
-// Retitle changes the title of a session.
-func (e *Engine) Retitle(ctx context.Context, id perdure.SessionID, o engine.Retitling) (s engine.Session, err error) {
+// ChangeSession changes the title and the labels of a session.
+func (e *Engine) ChangeSession(ctx context.Context, id perdure.SessionID, o engine.SessionChange) (s engine.Session, err error) {
 	body := struct {
-		Title string `json:"title"`
-	}{o.Title}
-	r := request{what: "retitle " + string(id), path: sessionPath(id), body: body, method: http.MethodPatch, actor: o.By}
+		Title  *string              `json:"title,omitempty"`
+		Labels perdure.LabelChanges `json:"labels,omitempty"`
+	}{o.Title, o.Labels}
+	r := request{what: "change session " + string(id), path: sessionPath(id), body: body, method: http.MethodPatch, actor: o.By}
 	if o.If != 0 {
 		header, err := e.call(ctx, request{what: r.what, path: r.path}, &s)
 		if err != nil {

@@ -19,12 +19,13 @@ func (e *Engine) CreateWebhook(ctx context.Context, w webhook.Webhook) (made web
 		w.ID = perdure.FormatID[perdure.WebhookID](uuid.Must(uuid.NewV7()))
 	}
 	body := struct {
-		ID      perdure.WebhookID `json:"id"`
-		URL     string            `json:"url"`
-		Types   []string          `json:"types,omitempty"`
-		Body    webhook.Body      `json:"body,omitempty"`
-		Session perdure.SessionID `json:"session_id,omitempty"`
-	}{w.ID, w.URL, w.Types, w.Body, w.Session}
+		ID      perdure.WebhookID   `json:"id"`
+		URL     string              `json:"url"`
+		Types   []string            `json:"types,omitempty"`
+		Body    webhook.Body        `json:"body,omitempty"`
+		Session perdure.SessionID   `json:"session_id,omitempty"`
+		Labels  perdure.LabelFilter `json:"labels,omitempty"`
+	}{w.ID, w.URL, w.Types, w.Body, w.Session, w.Labels}
 	_, err = e.call(ctx, request{what: "create webhook " + string(w.ID), path: "/v1/webhooks", body: body, actor: w.Owner}, &made)
 	return made, err
 }

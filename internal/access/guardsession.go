@@ -69,6 +69,15 @@ func (g *Guard) Sessions(ctx context.Context, limit int) ([]engine.Session, erro
 	return g.inner.Sessions(ctx, limit)
 }
 
+// SessionsWhere lists the sessions of the principal's org that a filter matches.
+func (g *Guard) SessionsWhere(ctx context.Context, f engine.SessionFilter) ([]engine.Session, error) {
+	ctx, _, _, err := g.enter(ctx, Read)
+	if err != nil {
+		return nil, err
+	}
+	return g.inner.SessionsWhere(ctx, f)
+}
+
 // DeleteSession removes a session for good.
 func (g *Guard) DeleteSession(ctx context.Context, id perdure.SessionID) error {
 	ctx, err := g.session(ctx, Write, id)

@@ -142,13 +142,13 @@ func (g *Guard) ReleaseResource(ctx context.Context, id perdure.SessionID, resou
 	return g.inner.ReleaseResource(ctx, id, resource, by)
 }
 
-// Retitle changes the title of a session.
-func (g *Guard) Retitle(ctx context.Context, id perdure.SessionID, o engine.Retitling) (engine.Session, error) {
+// ChangeSession changes the title and the labels of a session.
+func (g *Guard) ChangeSession(ctx context.Context, id perdure.SessionID, o engine.SessionChange) (engine.Session, error) {
 	ctx, err := g.session(ctx, Write, id)
 	if err != nil {
 		return engine.Session{}, err
 	}
-	return g.inner.Retitle(ctx, id, o)
+	return g.inner.ChangeSession(ctx, id, o)
 }
 
 // CancelWhere asks for the end of many tasks of the principal's org.

@@ -39,8 +39,8 @@ func (l *long) add() {
 	l.tasks = append(l.tasks, perdure.Task{ID: perdure.TaskID(fmt.Sprintf("task_%032d", n)), State: perdure.TaskQueued})
 }
 
-func (l *long) Sessions(_ context.Context, limit int) ([]engine.Session, error) {
-	got := l.sessions[:min(limit, len(l.sessions))]
+func (l *long) SessionsWhere(_ context.Context, f engine.SessionFilter) ([]engine.Session, error) {
+	got := l.sessions[:min(f.Limit, len(l.sessions))]
 	l.read += len(got)
 	return slices.Clone(got), nil
 }

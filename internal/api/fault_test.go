@@ -135,7 +135,9 @@ func (e *counting) Session(_ context.Context, id perdure.SessionID) (engine.Sess
 	return engine.Session{ID: id}, nil
 }
 
-func (e *counting) Sessions(context.Context, int) ([]engine.Session, error) { return nil, nil }
+func (e *counting) SessionsWhere(context.Context, engine.SessionFilter) ([]engine.Session, error) {
+	return nil, nil
+}
 
 func (e *counting) Tasks(context.Context, perdure.SessionID) ([]perdure.Task, error) { return nil, nil }
 

@@ -1,8 +1,10 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"net/http"
 	"strconv"
 	"time"
@@ -14,7 +16,10 @@ import (
 // newSession is the body of a session's creation.
 type newSession struct {
 	Agent *perdure.Agent    `json:"agent" doc:"Who the model is told to be, and its limits."`
-	ID    perdure.SessionID `json:"id,omitempty" doc:"The session's own id, for callers that mint them. The same id with the same agent is one session."`
+	ID    perdure.SessionID `json:"id,omitempty" doc:"The session's own id, for callers that mint them. The same id with the same agent, title and labels is one session."`
+	// Title and Labels are the session's, and the agent has the same two, so that it says all by which a session begins.
+	Title  string         `json:"title,omitempty" doc:"What it is called; else the agent's title."`
+	Labels perdure.Labels `json:"labels,omitempty" doc:"What it is found by: at most 64, of keys of 1 to 63 of a-z, 0-9 and . _ / - and values of at most 256 bytes. Else the agent's labels."`
 }
 
 // interruption is the body of an interrupt.
@@ -22,9 +27,10 @@ type interruption struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// retitling is the body of a session's change.
-type retitling struct {
-	Title string `json:"title" doc:"1 to 512 bytes."`
+// sessionChange is the body of a session's change, a merge patch.
+type sessionChange struct {
+	Title  *string              `json:"title,omitempty" doc:"1 to 512 bytes."`
+	Labels perdure.LabelChanges `json:"labels,omitempty" doc:"Those that change; null removes one."`
 }
 
 // OfSession is the path of a session.
@@ -48,6 +54,7 @@ type nothing struct {
 }
 
 func (a *API) sessionOperations() {
+	title, env := "Invoices of March", "prod" // of an example
 	write(a, operation{id: "create-session", path: "/v1/sessions", policy: writes, summary: "Start a session", status: http.StatusCreated},
 		body[newSession]{example: newSession{Agent: &perdure.Agent{Name: "helper", Instructions: "Be brief."}}}, a.createSession)
 	read(a, operation{id: "list-sessions", path: "/v1/sessions", policy: reads, summary: "List sessions, newest first"}, a.listSessions)
@@ -56,9 +63,9 @@ func (a *API) sessionOperations() {
 		errors: []int{http.StatusNotFound},
 	}, a.getSession)
 	replace(a, operation{
-		id: "update-session", method: http.MethodPatch, path: "/v1/sessions/{id}", policy: writes, summary: "Change what a session is called",
+		id: "update-session", method: http.MethodPatch, path: "/v1/sessions/{id}", policy: writes, summary: "Change what a session is called, and its labels",
 		errors: []int{http.StatusNotFound}, route: route{own: true, tells: true},
-	}, body[retitling]{example: retitling{Title: "Invoices of March"}}, a.updateSession)
+	}, body[sessionChange]{example: sessionChange{Title: &title, Labels: perdure.LabelChanges{"env": &env, "draft": nil}}}, a.updateSession)
 	erase(a, operation{
 		id: "delete-session", path: "/v1/sessions/{id}", policy: writes, summary: "Delete a session for good, with its subagents",
 		errors: []int{http.StatusNotFound},
@@ -76,15 +83,29 @@ func (a *API) createSession(ctx context.Context, _ *struct{}, in newSession) (*c
 	if in.ID == "" {
 		in.ID = newID[perdure.SessionID](ctx)
 	}
+	in.Agent.Title = cmp.Or(in.Title, in.Agent.Title)
+	if in.Labels != nil {
+		in.Agent.Labels = in.Labels
+	}
 	s, err := a.cfg.Engine.NewSessionAs(ctx, in.ID, *in.Agent)
 	return &created{Location: "/v1/sessions/" + string(s.ID), Body: s}, err
 }
 
 // listSessions walks the list by the place of the last session shown. New sessions come before it, so none is
 // skipped and none is shown twice. Whoever goes on is likely to go on further, so more is read for them than a page.
-func (a *API) listSessions(ctx context.Context, in *struct{ Paged }) (*page[engine.Session], error) {
+func (a *API) listSessions(ctx context.Context, in *struct {
+	Paged
+	Label []string `query:"label,explode" example:"[\"env=prod\"]" doc:"Only sessions with this label: its key, or key=value. Given several times, at most 16, all must hold."`
+}) (*page[engine.Session], error) {
+	which, filter := whose(ctx)+"sessions", engine.SessionFilter{}
+	for _, term := range in.Label {
+		which += "\n" + term // a cursor is one of its filter
+		filter.Labels = append(filter.Labels, perdure.LabelTerm(term))
+	}
+	if err := filter.Labels.Check(); err != nil {
+		return nil, invalid("query.label", "%s", err)
+	}
 	// A kept listing, the place in it, and the last session: how many came up to it, when it began, and its id.
-	which := whose(ctx) + "sessions"
 	place, err := a.cursors.read(which, in.Cursor, 5)
 	if err != nil {
 		return nil, err
@@ -107,7 +128,8 @@ func (a *API) listSessions(ctx context.Context, in *struct{ Paged }) (*page[engi
 	}
 	for ; ; most *= 2 {
 		began := time.Now()
-		sessions, err := a.cfg.Engine.Sessions(ctx, most)
+		filter.Limit = most
+		sessions, err := a.cfg.Engine.SessionsWhere(ctx, filter)
 		if err != nil {
 			return nil, err
 		}
@@ -159,9 +181,9 @@ func (a *API) getSession(ctx context.Context, in *struct {
 func (a *API) updateSession(ctx context.Context, in *struct {
 	OfSession
 	IfMatch string `header:"If-Match" doc:"Only if the session still has this ETag; * is any."`
-}, b retitling) (*oneSession, error) {
-	o := engine.Retitling{Title: b.Title, By: requestOf(ctx).actor}
-	if done, err := a.retitled(ctx, in.ID, b.Title, in.IfMatch != ""); done || err != nil {
+}, b sessionChange) (*oneSession, error) {
+	o := engine.SessionChange{Title: b.Title, Labels: b.Labels, By: requestOf(ctx).actor}
+	if done, err := a.changed(ctx, in.ID, o, in.IfMatch != ""); done || err != nil {
 		s, lookErr := a.cfg.Engine.Session(ctx, in.ID)
 		return &oneSession{Body: s}, errors.Join(err, lookErr)
 	}
@@ -179,16 +201,16 @@ func (a *API) updateSession(ctx context.Context, in *struct {
 			return nil, err
 		}
 	}
-	s, err := a.cfg.Engine.Retitle(ctx, in.ID, o)
+	s, err := a.cfg.Engine.ChangeSession(ctx, in.ID, o)
 	if errors.Is(err, perdure.Conflict) && in.IfMatch != "" {
 		err = failedCondition("the session went on meanwhile")
 	}
 	return &oneSession{Body: s}, err
 }
 
-// retitled reports whether a change of title that was begun before had its effect then: somebody changed the title since it was
-// begun, where there is a condition to this one.
-func (a *API) retitled(ctx context.Context, id perdure.SessionID, title string, conditional bool) (done bool, err error) {
+// changed reports whether a change that was begun before had its effect then, or may count as if: whatever it names was changed
+// since it was begun, or is so. Where there is a condition to it, it must have been this one.
+func (a *API) changed(ctx context.Context, id perdure.SessionID, o engine.SessionChange, conditional bool) (done bool, err error) {
 	req := requestOf(ctx)
 	if !req.again {
 		return false, nil
@@ -197,12 +219,29 @@ func (a *API) retitled(ctx context.Context, id perdure.SessionID, title string, 
 	if err != nil {
 		return false, err
 	}
+	titled, open, own := o.Title == nil || *o.Title == s.Title, o.Labels.Against(s.Labels), false
 	err = a.eachEvent(ctx, id, span{to: s.LastSeq}, func(e perdure.Event) error {
 		f, ok := e.Fact.(perdure.SessionUpdated)
-		done = done || ok && !e.At.Before(req.at) && (!conditional || f.Title == title && e.Actor == req.actor)
+		if !ok || e.At.Before(req.at) {
+			return nil
+		}
+		titled = titled || f.Title != ""
+		maps.DeleteFunc(open, func(key string, _ *string) bool { _, there := f.Labels[key]; return there })
+		own = own || e.Actor == req.actor && partOf(f, o)
 		return nil
 	})
-	return done, err
+	return titled && len(open) == 0 && (own || !conditional), err
+}
+
+// partOf reports whether a fact says nothing that a change does not ask for.
+func partOf(f perdure.SessionUpdated, o engine.SessionChange) bool {
+	for key, value := range f.Labels {
+		asked, there := o.Labels[key]
+		if !there || (asked == nil) != (value == nil) || value != nil && *asked != *value {
+			return false
+		}
+	}
+	return f.Title == "" || o.Title != nil && *o.Title == f.Title
 }
 
 // deleteSession takes a session that is not there for one that it deleted before, when that was begun under the same key.

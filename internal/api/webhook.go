@@ -23,37 +23,40 @@ type OfWebhookDelivery struct {
 
 // newWebhook is the body of a webhook's creation.
 type newWebhook struct {
-	ID      perdure.WebhookID `json:"id,omitempty" doc:"The webhook's own id, for callers that mint them. The same id with the same rest is one webhook."`
-	URL     string            `json:"url" doc:"Where events are sent, with POST. Redirects are not followed."`
-	Types   []string          `json:"types,omitempty" doc:"Which events; task.* is all that begin with task. All that can be sent when it is not said."`
-	Body    webhook.Body      `json:"body,omitempty" enum:"id,snapshot" doc:"Whether the ids are sent, or the event as the API shows it; id when it is not said."`
-	Session perdure.SessionID `json:"session_id,omitempty" doc:"Only events of this session."`
+	ID      perdure.WebhookID   `json:"id,omitempty" doc:"The webhook's own id, for callers that mint them. The same id with the same rest is one webhook."`
+	URL     string              `json:"url" doc:"Where events are sent, with POST. Redirects are not followed."`
+	Types   []string            `json:"types,omitempty" doc:"Which events; task.* is all that begin with task. All that can be sent when it is not said."`
+	Body    webhook.Body        `json:"body,omitempty" enum:"id,snapshot" doc:"Whether the ids are sent, or the event as the API shows it; id when it is not said."`
+	Session perdure.SessionID   `json:"session_id,omitempty" doc:"Only events of this session."`
+	Labels  perdure.LabelFilter `json:"labels,omitempty" doc:"Only events of sessions that have all of these labels when the event is queued: key, or key=value; at most 16."`
 }
 
 // webhookChange is what is to become of a webhook.
 type webhookChange struct {
-	URL     *string       `json:"url,omitempty"`
-	Types   *[]string     `json:"types,omitempty"`
-	Body    *webhook.Body `json:"body,omitempty" enum:"id,snapshot"`
-	Enabled *bool         `json:"enabled,omitempty" doc:"true: from now on. What was queued before goes out, too."`
+	URL     *string              `json:"url,omitempty"`
+	Types   *[]string            `json:"types,omitempty"`
+	Body    *webhook.Body        `json:"body,omitempty" enum:"id,snapshot"`
+	Labels  *perdure.LabelFilter `json:"labels,omitempty" doc:"[]: of all sessions."`
+	Enabled *bool                `json:"enabled,omitempty" doc:"true: from now on. What was queued before goes out, too."`
 }
 
 // shownWebhook is a webhook as it is answered.
 type shownWebhook struct {
-	ID           perdure.WebhookID `json:"id"`
-	URL          string            `json:"url"`
-	Types        []string          `json:"types,omitempty" doc:"Empty: all that can be sent."`
-	Body         webhook.Body      `json:"body" enum:"id,snapshot"`
-	Session      perdure.SessionID `json:"session_id,omitempty"`
-	Owner        string            `json:"owner,omitempty" doc:"Who made it."`
-	Enabled      bool              `json:"enabled"`
-	Disabled     string            `json:"disabled_reason,omitempty" doc:"Why it was switched off."`
-	Failures     int               `json:"failures" doc:"Tries in a row that failed."`
-	FailingSince time.Time         `json:"failing_since,omitzero" doc:"The first of them."`
-	CreatedAt    time.Time         `json:"created_at"`
-	UpdatedAt    time.Time         `json:"updated_at"`
-	Version      int64             `json:"version" doc:"Counts the writes, from 1."`
-	Secret       string            `json:"secret,omitempty" doc:"Signs what is sent. It is shown when it is made, and never again."`
+	ID           perdure.WebhookID   `json:"id"`
+	URL          string              `json:"url"`
+	Types        []string            `json:"types,omitempty" doc:"Empty: all that can be sent."`
+	Body         webhook.Body        `json:"body" enum:"id,snapshot"`
+	Session      perdure.SessionID   `json:"session_id,omitempty"`
+	Labels       perdure.LabelFilter `json:"labels,omitempty" doc:"Empty: of all sessions."`
+	Owner        string              `json:"owner,omitempty" doc:"Who made it."`
+	Enabled      bool                `json:"enabled"`
+	Disabled     string              `json:"disabled_reason,omitempty" doc:"Why it was switched off."`
+	Failures     int                 `json:"failures" doc:"Tries in a row that failed."`
+	FailingSince time.Time           `json:"failing_since,omitzero" doc:"The first of them."`
+	CreatedAt    time.Time           `json:"created_at"`
+	UpdatedAt    time.Time           `json:"updated_at"`
+	Version      int64               `json:"version" doc:"Counts the writes, from 1."`
+	Secret       string              `json:"secret,omitempty" doc:"Signs what is sent. It is shown when it is made, and never again."`
 }
 
 // webhookAct is the body of what needs no word.
@@ -114,7 +117,7 @@ func (a *API) webhookOperations() {
 func webhookOf(m webhook.Made) shownWebhook {
 	w := m.Webhook
 	return shownWebhook{
-		ID: w.ID, URL: w.URL, Types: w.Types, Body: w.Body, Session: w.Session, Owner: w.Owner, Enabled: w.Enabled, Disabled: w.Disabled,
+		ID: w.ID, URL: w.URL, Types: w.Types, Body: w.Body, Session: w.Session, Labels: w.Labels, Owner: w.Owner, Enabled: w.Enabled, Disabled: w.Disabled,
 		Failures: w.Failures, FailingSince: w.FailingSince, CreatedAt: w.CreatedAt, UpdatedAt: w.UpdatedAt, Version: w.Version, Secret: m.Secret,
 	}
 }
@@ -137,7 +140,7 @@ func (a *API) createWebhook(ctx context.Context, _ *struct{}, in newWebhook) (*m
 	}
 	requestOf(ctx).secret = true
 	made, err := a.cfg.Engine.CreateWebhook(ctx, webhook.Webhook{
-		ID: in.ID, URL: in.URL, Types: in.Types, Body: in.Body, Session: in.Session, Owner: requestOf(ctx).actor,
+		ID: in.ID, URL: in.URL, Types: in.Types, Body: in.Body, Session: in.Session, Labels: in.Labels, Owner: requestOf(ctx).actor,
 	})
 	return &madeWebhook{Location: "/v1/webhooks/" + string(made.ID), Body: webhookOf(made)}, unprocessable(ctx, err)
 }

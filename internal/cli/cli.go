@@ -86,7 +86,7 @@ type commandLine struct {
 	Attach  attachCommand  `cmd:"" help:"Show what a task writes and send it what is typed. Leaving it never ends it."`
 	Cancel  taskCancel     `cmd:"" help:"End a task, and everything it started; the same as task cancel."`
 	Resolve taskResolve    `cmd:"" help:"Say what became of a task or call whose outcome is unknown; the same as task resolve."`
-	Session sessionCommand `cmd:"" help:"Conversations: new, list, show, send, tail, interrupt, fork, export, import, delete."`
+	Session sessionCommand `cmd:"" help:"Conversations: new, list, show, send, tail, label, interrupt, fork, export, import, delete."`
 	Event   eventCommand   `cmd:"" help:"The journal of a session: list, tail, show, replay."`
 	Task    taskCommand    `cmd:"" help:"Work that outlives a turn: list, show, log, watch, attach, input, message, detach, delivery, drain, cancel, resolve."`
 	Call    callCommand    `cmd:"" help:"The effect ledger of a session: list, show, resolve."`

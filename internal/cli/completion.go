@@ -143,6 +143,8 @@ func (a *app) ids(ctx context.Context, eng Engine, noun string, add func(text, a
 			add(string(s.ID), string(s.Status)+" "+s.Title)
 		}
 		return err
+	case "label":
+		return labelWords(ctx, eng, add)
 	case "task":
 		all, err := eng.Tasks(ctx, "")
 		for _, t := range all {
@@ -188,6 +190,21 @@ func (a *app) callIDs(ctx context.Context, eng Engine, add func(text, about stri
 	all, err := eng.Calls(ctx, s.ID)
 	for _, c := range all {
 		add(c.Key.String(), string(c.State)+" "+c.Tool)
+	}
+	return err
+}
+
+// labelWords names the labels that sessions have.
+func labelWords(ctx context.Context, eng Engine, add func(text, about string)) error {
+	all, err := eng.Sessions(ctx, 0)
+	used := map[string]int{}
+	for _, s := range all {
+		for key, value := range s.Labels {
+			used[key+"="+value]++
+		}
+	}
+	for _, word := range slices.Sorted(maps.Keys(used)) {
+		add(word, count(used[word], "session"))
 	}
 	return err
 }

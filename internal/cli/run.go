@@ -36,6 +36,7 @@ type runCommand struct {
 	SoftBudget   time.Duration `name:"soft-budget" help:"In a new session, how long a call may keep its turn waiting before it goes on in the background, for instance 30s; a negative one means for ever. Default: 10m." placeholder:"DURATION"`
 	Retention    string        `help:"How long a task is kept that has ended, for instance 30d or 720h; 0 means for ever. Default: 30d." placeholder:"DURATION" env:"PERDURE_TASKS_RETENTION"`
 	Instructions string        `help:"The system prompt of a new session." placeholder:"TEXT"`
+	Label        []string      `help:"Put a label on a new session, by which it is found. Can be given several times." placeholder:"KEY=VALUE" sep:"none"`
 	Session      string        `help:"Go on with this session." placeholder:"ID" xor:"session"`
 	Last         bool          `help:"Go on with the session that was started last." xor:"session"`
 	Bg           bool          `help:"Only hand over the message, print the session's id, and leave."`
@@ -52,6 +53,9 @@ func (c *runCommand) Run(ctx context.Context, a *app) error {
 	}
 	if c.Bg && (len(c.Ask)+len(c.Deny) > 0 || c.AskUntrusted) {
 		return misuse("--ask, --deny and --ask-untrusted are rules for the work of this run, and --bg leaves the work to another one", "give them to that run, or to "+program+" serve")
+	}
+	if len(c.Label) > 0 && c.Session != "" {
+		return misuse("--label is for a new session", program+" session label "+quote(c.Session)+" KEY=VALUE")
 	}
 	talks, err := c.readPrompt(a)
 	if err != nil {
@@ -97,6 +101,9 @@ func (c *runCommand) begin(ctx context.Context, a *app, eng Engine, talks bool) 
 		}
 	}
 	agent.Title = clip(strings.Join(strings.Fields(c.Prompt), " "), cellChars)
+	if agent.Labels, err = labelsOf(c.Label); err != nil {
+		return err
+	}
 	s, err := eng.NewSession(ctx, agent)
 	if err != nil {
 		return fmt.Errorf("start a session: %w", err)

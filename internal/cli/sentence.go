@@ -16,7 +16,7 @@ func sentence(e perdure.Event) string {
 	case perdure.SessionCreated:
 		return strings.TrimSpace(f.Agent.Model + " " + f.Agent.Title)
 	case perdure.SessionUpdated:
-		return f.Title
+		return strings.TrimSpace(f.Title + "  " + changeLine(f.Labels))
 	case perdure.SessionActivated:
 		return "it leaves its rest"
 	case perdure.SessionIdled:

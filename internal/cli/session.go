@@ -24,6 +24,7 @@ type sessionCommand struct {
 	New  sessionNew  `cmd:"" help:"Start a session in which nothing was said yet."`
 	Tail eventTail   `cmd:"" help:"Print the events of a session as they come; the same as event tail."`
 
+	Label     sessionLabel     `cmd:"" help:"Set labels, by which sessions are found, or remove them."`
 	Interrupt sessionInterrupt `cmd:"" help:"End the turn that runs. What works in the background stays."`
 
 	Fork   sessionFork   `cmd:"" help:"Start a session with what was said in another one, without doing anything again."`
@@ -34,7 +35,8 @@ type sessionCommand struct {
 
 type sessionList struct {
 	output
-	Limit int `help:"How many; 0: all." default:"0"`
+	Label []string `help:"Only sessions with this label: KEY, or KEY=VALUE. Given several times, all must hold." placeholder:"LABEL" sep:"none"`
+	Limit int      `help:"How many; 0: all." default:"0"`
 }
 
 // sessions is how sessions are listed.
@@ -58,8 +60,12 @@ func sessions(now clock) listing[engine.Session] {
 
 // Run lists sessions.
 func (c *sessionList) Run(ctx context.Context, a *app) error {
+	terms, err := termsOf(c.Label)
+	if err != nil {
+		return err
+	}
 	return a.read(ctx, func(eng Engine) error {
-		all, err := eng.Sessions(ctx, max(c.Limit, 0))
+		all, err := eng.SessionsWhere(ctx, engine.SessionFilter{Labels: terms, Limit: max(c.Limit, 0)})
 		if err != nil {
 			return fmt.Errorf("list sessions: %w", err)
 		}
@@ -94,6 +100,7 @@ func (c *sessionShow) tell(a *app, s engine.Session, fold *perdure.Session) {
 	a.fields(
 		field{"session", cell{string(s.ID), bold}},
 		field{"title", cell{text: s.Title}},
+		field{"labels", cell{text: labelLine(s.Labels)}},
 		field{"status", cell{text: string(s.Status)}},
 		field{"subagent of", cell{text: string(s.Parent)}},
 		field{"model", cell{text: fold.Agent.Model}},
@@ -269,6 +276,7 @@ func (a *app) brief(s engine.Session) {
 	a.fields(
 		field{"session", cell{string(s.ID), bold}},
 		field{"title", cell{text: s.Title}},
+		field{"labels", cell{text: labelLine(s.Labels)}},
 		field{"status", cell{text: string(s.Status)}},
 		field{"forked from", cell{text: string(s.Forked)}},
 		field{"events", cell{text: fmt.Sprint(s.LastSeq)}},

@@ -27,6 +27,7 @@ type webhookCreate struct {
 	Type    []string `help:"Only this type of event; task.* is all that begin with task. Can be given several times. Default: all that can be sent." placeholder:"TYPE"`
 	Body    string   `help:"Send the ids of an event, or the whole of it: id or snapshot." placeholder:"BODY" enum:"id,snapshot" default:"id"`
 	Session string   `help:"Only events of this session." placeholder:"ID"`
+	Label   []string `help:"Only events of sessions with this label: KEY, or KEY=VALUE. Given several times, all must hold." placeholder:"LABEL" sep:"none"`
 	DryRun  bool     `help:"Only say what would be done."`
 	output
 }
@@ -36,8 +37,12 @@ func (c *webhookCreate) Run(ctx context.Context, a *app) error {
 	if err := c.suits(webhook.Made{}); err != nil {
 		return err
 	}
+	terms, err := termsOf(c.Label)
+	if err != nil {
+		return err
+	}
 	return a.with(ctx, writing(c.DryRun), func(eng Engine) error {
-		w := webhook.Webhook{URL: c.URL, Types: c.Type, Body: webhook.Body(c.Body), Owner: operator}
+		w := webhook.Webhook{URL: c.URL, Types: c.Type, Body: webhook.Body(c.Body), Labels: terms, Owner: operator}
 		if c.Session != "" {
 			s, err := a.session(ctx, eng, c.Session)
 			if err != nil {
@@ -99,6 +104,7 @@ type webhookChange struct {
 	URL     string   `name:"url" help:"Send there instead." placeholder:"URL"`
 	Type    []string `help:"Send only this type instead; * is all that can be sent. Can be given several times." placeholder:"TYPE"`
 	Body    string   `help:"Send the ids of an event, or the whole of it: id or snapshot." placeholder:"BODY" enum:",id,snapshot" default:""`
+	Label   []string `help:"Send only events of sessions with this label instead; * is of all. Can be given several times." placeholder:"LABEL" sep:"none"`
 	Enable  bool     `help:"Send what happens from now on, and what was queued before." xor:"on"`
 	Disable bool     `help:"Send nothing." xor:"on"`
 	Rotate  bool     `help:"Give it another secret and show that, once. The former one signs along for a day."`
@@ -107,7 +113,18 @@ type webhookChange struct {
 }
 
 // change is what the flags ask for.
-func (c *webhookChange) change() (change webhook.Change) {
+func (c *webhookChange) change() (change webhook.Change, err error) {
+	if len(c.Label) > 0 {
+		if len(c.Label) == 1 && c.Label[0] == "*" {
+			c.Label = nil
+		}
+		terms, err := termsOf(c.Label)
+		if err != nil {
+			return change, err
+		}
+		terms = append(perdure.LabelFilter{}, terms...) // none is [], which is not: as it is
+		change.Labels = &terms
+	}
 	if c.URL != "" {
 		change.URL = &c.URL
 	}
@@ -123,7 +140,7 @@ func (c *webhookChange) change() (change webhook.Change) {
 	if c.Enable || c.Disable {
 		change.Enabled = &c.Enable
 	}
-	return change
+	return change, nil
 }
 
 // Run changes a webhook.
@@ -131,9 +148,12 @@ func (c *webhookChange) Run(ctx context.Context, a *app) error {
 	if err := c.suits(webhook.Made{}); err != nil {
 		return err
 	}
-	change := c.change()
+	change, err := c.change()
+	if err != nil {
+		return err
+	}
 	if change == (webhook.Change{}) && !c.Rotate {
-		return misuse("nothing is to change", "give --url, --type, --body, --enable, --disable or --rotate")
+		return misuse("nothing is to change", "give --url, --type, --body, --label, --enable, --disable or --rotate")
 	}
 	return a.with(ctx, writing(c.DryRun), func(eng Engine) error {
 		w, err := a.webhook(ctx, eng, c.Webhook)
@@ -368,6 +388,12 @@ func sends(w webhook.Webhook) string {
 	}
 	if w.Session != "" {
 		what += " of " + string(w.Session)
+	}
+	if len(w.Labels) > 0 {
+		what += " of sessions with"
+		for _, term := range w.Labels {
+			what += " " + string(term)
+		}
 	}
 	return what + ", as " + string(w.Body)
 }

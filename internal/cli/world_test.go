@@ -36,6 +36,9 @@ type scene struct {
 func (s *scene) Close() error { return nil }
 
 func (s *scene) Sessions(context.Context, int) ([]engine.Session, error) { return s.sessions, s.err }
+func (s *scene) SessionsWhere(context.Context, engine.SessionFilter) ([]engine.Session, error) {
+	return s.sessions, s.err
+}
 
 func (s *scene) Tools(context.Context) ([]engine.Tool, error) {
 	return []engine.Tool{{Name: "echo"}}, s.err

@@ -226,7 +226,7 @@ func (b birth) makeChild(tx store.Tx, parent *owner) error {
 	}
 	now := tx.Now()
 	row := store.Session{
-		ID: b.child, Parent: parent.session, Root: parent.root(), Org: of.Org, User: of.User, Title: b.agent.Title, Status: perdure.SessionStarted, CreatedAt: now, UpdatedAt: now,
+		ID: b.child, Parent: parent.session, Root: parent.root(), Org: of.Org, User: of.User, Title: b.agent.Title, Labels: b.agent.Labels, Status: perdure.SessionStarted, CreatedAt: now, UpdatedAt: now,
 	}
 	rand.Read(row.Secret[:]) // never fails
 	if err := tx.CreateSession(row); err != nil {

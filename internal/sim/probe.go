@@ -146,6 +146,11 @@ func (s *spyTx) SaveSession(id perdure.SessionID, title string, status perdure.S
 	return s.Tx.SaveSession(id, title, status)
 }
 
+func (s *spyTx) SetLabels(id perdure.SessionID, labels perdure.Labels) error {
+	s.note("labels %s %d", id, len(labels))
+	return s.Tx.SetLabels(id, labels)
+}
+
 func (s *spyTx) ReleaseSession(id perdure.SessionID, epoch int64) error {
 	s.note("release %s", id)
 	return s.Tx.ReleaseSession(id, epoch)

@@ -27,7 +27,7 @@ func (s *Sender) Create(ctx context.Context, w hook.Webhook) (hook.Made, error) 
 		w.Body = hook.BodyID
 	}
 	row := store.Webhook{Webhook: hook.Webhook{
-		ID: w.ID, URL: w.URL, Types: slices.Clone(w.Types), Body: w.Body, Session: w.Session, Owner: w.Owner, Org: w.Org, Enabled: true,
+		ID: w.ID, URL: w.URL, Types: slices.Clone(w.Types), Body: w.Body, Session: w.Session, Labels: slices.Clone(w.Labels), Owner: w.Owner, Org: w.Org, Enabled: true,
 	}}
 	secret, sealed, err := s.newSecret(w.ID)
 	if err == nil {
@@ -75,7 +75,7 @@ func createIn(tx store.Tx, row store.Webhook, sealed []byte) (put store.Webhook,
 		if known.ID != row.ID {
 			continue
 		}
-		same := known.URL == row.URL && slices.Equal(known.Types, row.Types) && known.Body == row.Body && known.Session == row.Session && known.Owner == row.Owner && known.Org == row.Org
+		same := known.URL == row.URL && slices.Equal(known.Types, row.Types) && known.Body == row.Body && known.Session == row.Session && slices.Equal(known.Labels, row.Labels) && known.Owner == row.Owner && known.Org == row.Org
 		if !same {
 			return row, false, fmt.Errorf("%w: %s is the id of another webhook", perdure.Conflict, row.ID)
 		}

@@ -120,7 +120,7 @@ func (s *Sender) queueOf(ctx context.Context, span store.HookSpan) (to int64, er
 			return err
 		}
 		for _, w := range hooks {
-			if err := queueFor(tx, w, looked{span, row.Org, events}); err != nil {
+			if err := queueFor(tx, w, looked{span, hook.From{Org: row.Org, Labels: row.Labels}, events}); err != nil {
 				return err
 			}
 		}
@@ -138,7 +138,7 @@ func (s *Sender) queueOf(ctx context.Context, span store.HookSpan) (to int64, er
 // looked is a piece of a journal that is looked at.
 type looked struct {
 	span   store.HookSpan
-	org    string // of its session
+	from   hook.From
 	events []perdure.Event
 }
 
@@ -146,7 +146,7 @@ type looked struct {
 func queueFor(tx store.Tx, w store.Webhook, l looked) error {
 	from, late := w.From[l.span.Session]
 	for _, e := range l.events {
-		if e.Seq <= from || !w.Wants(l.org, e) {
+		if e.Seq <= from || !w.Wants(l.from, e) {
 			continue
 		}
 		if _, err := tx.AddHookDelivery(hook.NewDelivery(w.ID, e, tx.Now())); err != nil {

@@ -1875,6 +1875,19 @@ func (x *tx) SetDefaultProvider(id perdure.ProviderID) (err error) {
 	return err
 }
 
+// SetLabels is SetLabels of store.Tx, as the plan lets it be.
+func (x *tx) SetLabels(id perdure.SessionID, labels perdure.Labels) (err error) {
+	fault, err := x.life.before("SetLabels")
+	if err != nil {
+		return err
+	}
+	err = x.inner.SetLabels(id, labels)
+	if failed := x.life.after(fault); failed != nil {
+		return failed
+	}
+	return err
+}
+
 // Settle is Settle of store.Tx, as the plan lets it be.
 func (x *tx) Settle(key perdure.CallKey, token perdure.Token, state perdure.CallState, result perdure.ToolResult) (err error) {
 	fault, err := x.life.before("Settle")

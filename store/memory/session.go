@@ -3,6 +3,7 @@ package memory
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/perdure/perdure"
@@ -21,18 +22,26 @@ func (v *view) Session(id perdure.SessionID) (store.Session, error) {
 	if !ok {
 		return store.Session{}, fmt.Errorf("session %s: %w", id, perdure.NotFound)
 	}
-	return s.Session, nil
+	return cloneSession(s.Session), nil
+}
+
+// cloneSession returns a row that may be changed. No labels are nil.
+func cloneSession(s store.Session) store.Session {
+	if s.Labels = maps.Clone(s.Labels); len(s.Labels) == 0 {
+		s.Labels = nil
+	}
+	return s
 }
 
 // Sessions lists rows, newest first.
 func (v *view) Sessions(filter store.SessionFilter) ([]store.Session, error) {
-	if filter.OneOrg && (filter.Parent != "" || filter.Unrested) {
-		return nil, fmt.Errorf("list sessions: %w filter: of an org, or by their work", perdure.Invalid)
+	if err := filter.Check(); err != nil {
+		return nil, fmt.Errorf("list sessions: %w", err)
 	}
 	var found []store.Session
 	for _, s := range v.sessions.from("") {
-		if (!filter.Unrested || s.Worker != "") && (filter.Parent == "" || filter.Parent == s.Parent) && (!filter.OneOrg || filter.Org == s.Org) {
-			found = append(found, s.Session)
+		if (!filter.Unrested || s.Worker != "") && (filter.Parent == "" || filter.Parent == s.Parent) && (!filter.OneOrg || filter.Org == s.Org) && filter.Labels.Matches(s.Labels) {
+			found = append(found, cloneSession(s.Session))
 		}
 	}
 	slices.SortFunc(found, func(a, b store.Session) int {
@@ -56,8 +65,11 @@ func (t *tx) CreateSession(s store.Session) error {
 	if t.sessions.has(string(s.ID)) {
 		return fmt.Errorf("create session %s: %w: it exists", s.ID, perdure.Conflict)
 	}
+	if err := s.Labels.Check(); err != nil {
+		return fmt.Errorf("create session %s: %w", s.ID, err)
+	}
 	t.sessions = t.sessions.put(string(s.ID), session{Session: store.Session{
-		ID: s.ID, Parent: s.Parent, Root: cmp.Or(s.Root, s.ID), Forked: s.Forked, Org: s.Org, User: s.User, Title: s.Title, Status: s.Status, Secret: s.Secret,
+		ID: s.ID, Parent: s.Parent, Root: cmp.Or(s.Root, s.ID), Forked: s.Forked, Org: s.Org, User: s.User, Title: s.Title, Labels: cloneSession(s).Labels, Status: s.Status, Secret: s.Secret,
 		CreatedAt: micro(s.CreatedAt), UpdatedAt: micro(s.UpdatedAt),
 	}})
 	return nil
@@ -77,7 +89,7 @@ func (t *tx) TakeSession(id perdure.SessionID, worker perdure.WorkerID) (store.S
 	s.Epoch++
 	s.Worker, s.TakenSeq = worker, s.LastSeq
 	t.sessions = t.sessions.put(string(id), s)
-	return s.Session, nil
+	return cloneSession(s.Session), nil
 }
 
 // LockSession checks the fence. There is nothing to lock: a transaction is alone.
@@ -99,6 +111,21 @@ func (t *tx) SaveSession(id perdure.SessionID, title string, status perdure.Sess
 		return fmt.Errorf("save session %s: %w", id, perdure.NotFound)
 	}
 	s.Title, s.Status, s.UpdatedAt = title, status, t.now
+	t.sessions = t.sessions.put(string(id), s)
+	return nil
+}
+
+// SetLabels replaces the labels.
+func (t *tx) SetLabels(id perdure.SessionID, labels perdure.Labels) error {
+	s, ok := t.sessions.get(string(id))
+	if !ok {
+		return fmt.Errorf("set labels of session %s: %w", id, perdure.NotFound)
+	}
+	if err := labels.Check(); err != nil {
+		return fmt.Errorf("set labels of session %s: %w", id, err)
+	}
+	s.Labels, s.UpdatedAt = labels, t.now
+	s.Session = cloneSession(s.Session)
 	t.sessions = t.sessions.put(string(id), s)
 	return nil
 }

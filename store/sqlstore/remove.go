@@ -37,7 +37,7 @@ const (
 func removals() []string {
 	return []string{
 		removeLogs, removeMessages, removeDeliveries, removeApprovals, removeTasks, removeCalls, removeSpawns, removePartials,
-		removeFiles, removeImages, removeResources, orphanLeases, orphanPayments, removeScheduleFires, removeSchedules, removeValues, removeSecrets, removeHookDeliveries, removeHooks, removeSnapshot, removeEvents, removeSession,
+		removeFiles, removeImages, removeResources, orphanLeases, orphanPayments, removeScheduleFires, removeSchedules, removeValues, removeSecrets, removeHookDeliveries, removeHooks, removeLabels, removeSnapshot, removeEvents, removeSession,
 	}
 }
 

@@ -10,18 +10,20 @@ import (
 )
 
 const sessionColumns = `id, title, status, last_seq, epoch, worker_id, take_ups, taken_seq, secret, created_us, updated_us,
-	parent_id, root_id, forked_id, org, owner`
+	parent_id, root_id, forked_id, org, owner, labels`
+
+const newestFirst = ` ORDER BY created_us DESC, id DESC LIMIT $1`
 
 // The statements of sessions.
 const (
-	insertSession = `INSERT INTO session (` + sessionColumns + `) VALUES ($1, $2, $3, 0, 0, '', 0, 0, $4, $5, $6, $7, $8, $9, $10, $11)
+	insertSession = `INSERT INTO session (` + sessionColumns + `) VALUES ($1, $2, $3, 0, 0, '', 0, 0, $4, $5, $6, $7, $8, $9, $10, $11, $12)
 		ON CONFLICT (id) DO NOTHING`
 	selectSession = `SELECT ` + sessionColumns + ` FROM session WHERE id = $1`
-	listSessions  = `SELECT ` + sessionColumns + ` FROM session ORDER BY created_us DESC, id DESC LIMIT $1`
-	listOfOrg     = `SELECT ` + sessionColumns + ` FROM session WHERE org = $2 ORDER BY created_us DESC, id DESC LIMIT $1`
-	listUnrested  = `SELECT ` + sessionColumns + ` FROM session WHERE worker_id <> '' ORDER BY created_us DESC, id DESC LIMIT $1`
-	listChildren  = `SELECT ` + sessionColumns + ` FROM session WHERE parent_id = $2 AND parent_id <> '' ORDER BY created_us DESC, id DESC LIMIT $1`
-	listAtWork    = `SELECT ` + sessionColumns + ` FROM session WHERE parent_id = $2 AND parent_id <> '' AND worker_id <> '' ORDER BY created_us DESC, id DESC LIMIT $1`
+	listSessions  = `SELECT ` + sessionColumns + ` FROM session` + newestFirst
+	listOfOrg     = `SELECT ` + sessionColumns + ` FROM session WHERE org = $2` + newestFirst
+	listUnrested  = `SELECT ` + sessionColumns + ` FROM session WHERE worker_id <> ''` + newestFirst
+	listChildren  = `SELECT ` + sessionColumns + ` FROM session WHERE parent_id = $2 AND parent_id <> ''` + newestFirst
+	listAtWork    = `SELECT ` + sessionColumns + ` FROM session WHERE parent_id = $2 AND parent_id <> '' AND worker_id <> ''` + newestFirst
 	takeSession   = `UPDATE session SET epoch = epoch + 1, worker_id = $2, taken_seq = last_seq,
 		take_ups = CASE WHEN epoch > 0 AND last_seq = taken_seq THEN take_ups + 1 ELSE 0 END
 		WHERE id = $1 RETURNING ` + sessionColumns + `, ` + anyBudget
@@ -45,10 +47,13 @@ func (tx *Tx) Session(id perdure.SessionID) (store.Session, error) {
 
 // Sessions lists rows, newest first.
 func (tx *Tx) Sessions(filter store.SessionFilter) ([]store.Session, error) {
+	if err := filter.Check(); err != nil {
+		return nil, fmt.Errorf("list sessions: %w", err)
+	}
 	query, args := listSessions, []any{orAll(filter.Limit)}
 	switch {
-	case filter.OneOrg && (filter.Parent != "" || filter.Unrested):
-		return nil, fmt.Errorf("list sessions: %w filter: of an org, or by their work", perdure.Invalid)
+	case len(filter.Labels) > 0:
+		query, args = listLabeled(filter)
 	case filter.OneOrg:
 		query, args = listOfOrg, append(args, filter.Org)
 	case filter.Parent != "" && filter.Unrested:
@@ -67,6 +72,10 @@ func (tx *Tx) Sessions(filter store.SessionFilter) ([]store.Session, error) {
 
 // CreateSession adds a row with last seq 0 and epoch 0.
 func (tx *Tx) CreateSession(s store.Session) error {
+	labels, err := encodeLabels(s.Labels)
+	if err != nil {
+		return fmt.Errorf("create session %s: %w", s.ID, err)
+	}
 	if err := tx.hold(s.Parent); err != nil { // so that it is there as long as its child
 		return fmt.Errorf("create session %s: %w", s.ID, err)
 	}
@@ -74,9 +83,12 @@ func (tx *Tx) CreateSession(s store.Session) error {
 		return fmt.Errorf("create session %s: %w", s.ID, err)
 	}
 	n, err := tx.exec(insertSession, s.ID, bytesOf(s.Title), s.Status, s.Secret[:], micros(s.CreatedAt), micros(s.UpdatedAt),
-		s.Parent, cmp.Or(s.Root, s.ID), s.Forked, s.Org, bytesOf(s.User))
+		s.Parent, cmp.Or(s.Root, s.ID), s.Forked, s.Org, bytesOf(s.User), labels)
 	if err == nil && n == 0 {
 		err = fmt.Errorf("%w: it exists", perdure.Conflict)
+	}
+	if err == nil {
+		err = tx.addLabels(s.ID, s.Labels)
 	}
 	if err != nil {
 		return fmt.Errorf("create session %s: %w", s.ID, err)
@@ -189,15 +201,20 @@ func (tx *Tx) PutSnapshot(id perdure.SessionID, s store.Snapshot) error {
 
 func scanSession(r row) (store.Session, error) {
 	var s store.Session
-	var title, secret, user []byte
+	var title, secret, user, labels []byte
 	var created, updated int64
 	err := r.Scan(&s.ID, &title, &s.Status, &s.LastSeq, &s.Epoch, &s.Worker, &s.TakeUps, &s.TakenSeq, &secret, &created, &updated,
-		&s.Parent, &s.Root, &s.Forked, &s.Org, &user)
+		&s.Parent, &s.Root, &s.Forked, &s.Org, &user, &labels)
 	if err != nil {
 		return store.Session{}, err
 	}
 	if len(secret) != len(s.Secret) {
 		return store.Session{}, fmt.Errorf("session %s: its secret has %d bytes", s.ID, len(secret))
+	}
+	if len(labels) > 0 {
+		if err := decode(labels, &s.Labels); err != nil {
+			return store.Session{}, fmt.Errorf("session %s: its labels: %w", s.ID, err)
+		}
 	}
 	copy(s.Secret[:], secret)
 	s.Title, s.User, s.CreatedAt, s.UpdatedAt = string(title), string(user), moment(created), moment(updated)

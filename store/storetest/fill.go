@@ -30,6 +30,12 @@ func (f *filler) fill(v reflect.Value) {
 	case reflect.TypeFor[json.RawMessage]():
 		v.SetBytes(fmt.Appendf(nil, `{"n":%d,"text":"<&>"}`, f.n))
 		return
+	case reflect.TypeFor[perdure.LabelTerm]():
+		v.SetString(fmt.Sprintf("k%d=ü", f.n))
+		return
+	case reflect.TypeFor[perdure.Labels]():
+		v.Set(reflect.ValueOf(perdure.Labels{fmt.Sprintf("k%d", f.n): "<ü & \u2028>", "a.b/c": ""}))
+		return
 	}
 	switch v.Kind() {
 	case reflect.String:

@@ -87,6 +87,7 @@ func nouns() []noun {
 	return []noun{
 		{"journal", journalLaws()},
 		{"session", sessionLaws()},
+		{"label", labelLaws()},
 		{"call", callLaws()},
 		{"settle", settleLaws()},
 		{"task", taskLaws()},

@@ -1,0 +1,64 @@
+package api_test
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"testing"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine"
+)
+
+func TestLabels(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	patch := func(path, body string) ask { return ask{method: http.MethodPatch, path: path, body: body} }
+
+	t.Run("begin_with_the_session_and_change", func(t *testing.T) {
+		got := want[engine.Session](r, 201, post("/v1/sessions", `{"agent":{"title":"a","labels":{"of":"agent"}},"title":"t","labels":{"env":"test","draft":""}}`))
+		if got.Title != "t" || !maps.Equal(got.Labels, perdure.Labels{"env": "test", "draft": ""}) {
+			t.Errorf("got %+v", got)
+		}
+		s := "/v1/sessions/" + string(got.ID)
+		got = want[engine.Session](r, 200, patch(s, `{"labels":{"env":"prod","draft":null,"gone":null}}`))
+		if got.Title != "t" || !maps.Equal(got.Labels, perdure.Labels{"env": "prod"}) {
+			t.Errorf("got %+v", got)
+		}
+		again := want[engine.Session](r, 200, patch(s, `{"title":"t","labels":{"env":"prod"}}`))
+		if again.LastSeq != got.LastSeq {
+			t.Errorf("the same again is another event: %+v", again)
+		}
+		for _, body := range []string{`{}`, `{"labels":{"Env":"x"}}`, `{"labels":{"env":"\n"}}`, `{"title":""}`} {
+			r.refusal(r.do(patch(s, body)), 400, "invalid")
+		}
+		r.refusal(r.do(post("/v1/sessions", `{"agent":{},"labels":{"":"x"}}`)), 400, "invalid")
+	})
+	t.Run("are_walked_page_by_page", func(t *testing.T) {
+		for i := range 7 {
+			want[engine.Session](r, 201, post("/v1/sessions", fmt.Sprintf(`{"agent":{},"labels":{"walk":"%d","team":"a"}}`, i%2)))
+		}
+		base := "/v1/sessions?limit=2&label=walk%3D0&label=team"
+		seen, path := map[perdure.SessionID]bool{}, base
+		for path != "" {
+			page := want[listed[engine.Session]](r, 200, get(path))
+			for _, s := range page.Items {
+				if seen[s.ID] || s.Labels["walk"] != "0" {
+					t.Errorf("shown twice, or without the label: %+v", s)
+				}
+				seen[s.ID] = true
+			}
+			if path = ""; page.Next != "" {
+				// what comes and what changes meanwhile moves nothing
+				want[engine.Session](r, 201, post("/v1/sessions", `{"agent":{},"labels":{"walk":"1","team":"a"}}`))
+				path = base + "&cursor=" + url.QueryEscape(page.Next)
+				r.refusal(r.do(get("/v1/sessions?limit=2&label=walk%3D1&cursor="+url.QueryEscape(page.Next))), 400, "invalid")
+			}
+		}
+		if len(seen) != 4 {
+			t.Errorf("%d were shown, want 4", len(seen))
+		}
+		r.refusal(r.do(get("/v1/sessions?label=Env")), 400, "invalid")
+	})
+}

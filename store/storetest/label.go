@@ -1,0 +1,129 @@
+package storetest
+
+import (
+	"maps"
+	"strings"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/store"
+)
+
+func labelLaws() []law {
+	return []law{
+		{"are_kept_with_the_row", keepLabels},
+		{"are_replaced_whole", replaceLabels},
+		{"refuse_what_is_none", refuseLabels},
+		{"find_their_sessions", listLabeled},
+		{"find_nothing_that_is_gone", labelsGone},
+	}
+}
+
+// labeled adds a session with labels that was made at a moment.
+func (s *subject) labeled(org string, n int, labels perdure.Labels) perdure.SessionID {
+	s.Helper()
+	row := s.newSession()
+	row.Org, row.CreatedAt, row.Labels = org, moment(n), labels
+	s.write(func(tx store.Tx) error { return tx.CreateSession(row) })
+	return row.ID
+}
+
+func keepLabels(s *subject) {
+	want := perdure.Labels{"env": "prod", "a/b-c_d.e": "", "9": "Zürich \u2028 <&>"}
+	given := maps.Clone(want)
+	id, none := s.labeled("", 1, given), s.labeled("", 2, perdure.Labels{})
+	scribble(given, s.row(id).Labels)
+
+	s.same("labels", s.row(id).Labels, want)
+	s.same("no labels", s.row(none).Labels, perdure.Labels(nil))
+	taken := s.take(id, mint[perdure.WorkerID](s))
+	s.same("labels of the taken row", taken.Labels, want)
+	s.write(func(tx store.Tx) error { return tx.SaveSession(id, "another", perdure.SessionActive) })
+	s.reopen()
+	s.same("labels once reopened", s.row(id).Labels, want)
+}
+
+func replaceLabels(s *subject) {
+	id, other := s.labeled("", 1, perdure.Labels{"a": "1", "b": "2"}), s.labeled("", 2, perdure.Labels{"a": "1"})
+	want := s.row(id)
+	for _, labels := range []perdure.Labels{{"b": "3", "c": "4"}, {}, {"a": "5"}, nil} {
+		s.write(func(tx store.Tx) error {
+			want.UpdatedAt = tx.Now()
+			return tx.SetLabels(id, labels)
+		})
+
+		if want.Labels = labels; len(labels) == 0 {
+			want.Labels = nil
+		}
+		s.same("row", s.row(id), want)
+		for _, key := range []string{"a", "b", "c"} {
+			_, there := labels[key]
+			found := s.listed(store.SessionFilter{Labels: perdure.LabelFilter{perdure.LabelTerm(key)}})
+			s.same("found by "+key, len(found) > 0 && found[len(found)-1] == id, there)
+		}
+	}
+	s.same("another's", s.row(other).Labels, perdure.Labels{"a": "1"})
+}
+
+func refuseLabels(s *subject) {
+	id := s.labeled("", 1, perdure.Labels{"a": "1"})
+	for _, labels := range []perdure.Labels{{"": "x"}, {"A": "x"}, {"a=b": "x"}, {"-a": "x"}, {"a": "x\n"}, {"a": "\xff"}, {"a": strings.Repeat("x", 257)}} {
+		s.refused(perdure.Invalid, func(tx store.Tx) error { return tx.SetLabels(id, labels) })
+		s.refused(perdure.Invalid, func(tx store.Tx) error {
+			row := s.newSession()
+			row.Labels = labels
+			return tx.CreateSession(row)
+		})
+	}
+	s.refused(perdure.NotFound, func(tx store.Tx) error { return tx.SetLabels(mint[perdure.SessionID](s), nil) })
+	for _, f := range []store.SessionFilter{
+		{Labels: perdure.LabelFilter{"A"}}, {Labels: make(perdure.LabelFilter, 17)},
+		{Labels: perdure.LabelFilter{"a"}, Unrested: true}, {Labels: perdure.LabelFilter{"a"}, Parent: id},
+	} {
+		s.refused(perdure.Invalid, func(tx store.Tx) error { _, err := tx.Sessions(f); return err })
+	}
+	s.same("labels", s.row(id).Labels, perdure.Labels{"a": "1"})
+}
+
+func listLabeled(s *subject) {
+	both := s.labeled("", 1, perdure.Labels{"env": "prod", "team": "a"})
+	test := s.labeled("", 5, perdure.Labels{"env": "test", "team": ""})
+	one := s.labeled("acme", 3, perdure.Labels{"env": "prod"})
+	s.labeled("", 4, nil)
+	for _, c := range []struct {
+		filter store.SessionFilter
+		want   []perdure.SessionID
+	}{
+		{store.SessionFilter{Labels: perdure.LabelFilter{"env"}}, []perdure.SessionID{test, one, both}},
+		{store.SessionFilter{Labels: perdure.LabelFilter{"env"}, Limit: 2}, []perdure.SessionID{test, one}},
+		{store.SessionFilter{Labels: perdure.LabelFilter{"env=prod"}}, []perdure.SessionID{one, both}},
+		{store.SessionFilter{Labels: perdure.LabelFilter{"env=prod"}, OneOrg: true}, []perdure.SessionID{both}},
+		{store.SessionFilter{Labels: perdure.LabelFilter{"env=prod"}, OneOrg: true, Org: "acme"}, []perdure.SessionID{one}},
+		{store.SessionFilter{Labels: perdure.LabelFilter{"env=prod", "team"}}, []perdure.SessionID{both}},
+		{store.SessionFilter{Labels: perdure.LabelFilter{"env=prod", "env=test"}}, nil},
+		{store.SessionFilter{Labels: perdure.LabelFilter{"team="}}, []perdure.SessionID{test}},
+		{store.SessionFilter{Labels: perdure.LabelFilter{"env=pro"}}, nil},
+		{store.SessionFilter{Labels: perdure.LabelFilter{"nobody"}}, nil},
+	} {
+		s.same("found", s.listed(c.filter), c.want)
+	}
+}
+
+func labelsGone(s *subject) {
+	id := s.labeled("", 1, perdure.Labels{"env": "prod"})
+	var dump store.SessionDump
+	s.read(func(r store.Reader) (err error) {
+		dump, err = r.Dump(id)
+		return err
+	})
+	by := store.SessionFilter{Labels: perdure.LabelFilter{"env=prod"}}
+
+	s.write(func(tx store.Tx) error { return tx.RemoveSession(id) })
+	s.same("found once it is removed", s.listed(by), []perdure.SessionID(nil))
+	s.write(func(tx store.Tx) error { return tx.Restore(dump) })
+	s.same("found once it is restored", s.listed(by), []perdure.SessionID{id})
+	s.same("labels", s.row(id).Labels, perdure.Labels{"env": "prod"})
+	spoiled := dump
+	spoiled.Session.Labels = perdure.Labels{"A": ""}
+	s.write(func(tx store.Tx) error { return tx.RemoveSession(id) })
+	s.refused(perdure.Invalid, func(tx store.Tx) error { return tx.Restore(spoiled) })
+}
