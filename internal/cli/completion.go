@@ -111,6 +111,11 @@ func (a *app) livingWords(ctx context.Context, found complete.Found, typed strin
 			add(state, "")
 		}
 		return words
+	case noun == "kind":
+		for _, kind := range taskKinds() {
+			add(string(kind), "")
+		}
+		return words
 	case noun == "id":
 		noun = "task" // of resolve, which takes calls, too
 	}

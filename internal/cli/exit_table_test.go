@@ -112,6 +112,7 @@ func TestC14Advice(t *testing.T) {
 		{"tool show eho", "did you mean echo?"},
 		{"task show", "<task>"},
 		{"task list --state happy", "queued, running"},
+		{"task list --kind happy", "background_tool, monitor"},
 		{"task log", "<task>"},
 		{"task cancel", "<task>"},
 		{"task cancel --all", "--session"},

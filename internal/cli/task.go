@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,6 +30,12 @@ type taskList struct {
 	output
 	Session string   `help:"Only those of this session." placeholder:"ID"`
 	State   []string `help:"Only those in these states: queued, running, awaiting_input, succeeded, failed, canceled, unknown." placeholder:"STATE"`
+	Kind    []string `help:"Only those of these kinds: background_tool, monitor, subagent, external_agent." placeholder:"KIND"`
+}
+
+// taskKinds are the kinds of task.
+func taskKinds() []perdure.TaskKind {
+	return []perdure.TaskKind{perdure.KindBackgroundTool, perdure.KindMonitor, perdure.KindSubagent, perdure.KindExternalAgent}
 }
 
 // tasks is how tasks are listed.
@@ -56,6 +63,13 @@ func (c *taskList) Run(ctx context.Context, a *app) error {
 		}
 		states[perdure.TaskState(s)] = true
 	}
+	kinds := map[perdure.TaskKind]bool{}
+	for _, k := range c.Kind {
+		if !slices.Contains(taskKinds(), perdure.TaskKind(k)) {
+			return misuse(fmt.Sprintf("%q is no kind of task", k), "background_tool, monitor, subagent and external_agent are")
+		}
+		kinds[perdure.TaskKind(k)] = true
+	}
 	return a.read(ctx, func(eng Engine) error {
 		var of perdure.SessionID
 		if c.Session != "" {
@@ -71,7 +85,7 @@ func (c *taskList) Run(ctx context.Context, a *app) error {
 		}
 		var chosen []perdure.Task
 		for _, t := range all {
-			if len(states) == 0 || states[t.State] {
+			if (len(states) == 0 || states[t.State]) && (len(kinds) == 0 || kinds[t.Kind]) {
 				if len(t.Spec.Arguments) > 0 {
 					t.Spec.Arguments = redact.JSON(t.Spec.Arguments) // RD6
 				}

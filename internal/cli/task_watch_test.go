@@ -191,6 +191,24 @@ func TestC08Names(t *testing.T) {
 	}
 }
 
+// TestTaskListKinds: a list of tasks has those of the kinds that were asked for.
+func TestTaskListKinds(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ args, want string }{
+		{"", "task_1\ntask_2\ntask_3\n"}, {" --kind external_agent", "task_2\n"}, {" --kind subagent,external_agent", "task_2\ntask_3\n"},
+		{" --kind monitor", ""}, {" --kind external_agent --state failed", ""},
+	} {
+		s := course(1)
+		s.views[0] = []perdure.Task{
+			{ID: "task_1", Kind: perdure.KindBackgroundTool}, {ID: "task_2", Kind: perdure.KindExternalAgent}, {ID: "task_3", Kind: perdure.KindSubagent},
+		}
+		code, out, talk := command{args: "task list -o name" + test.args, scene: s}.run(t.Context())
+		if code != exitOK || out != test.want {
+			t.Errorf("%s: exit code %d, %q, %q; want %q", test.args, code, out, talk, test.want)
+		}
+	}
+}
+
 // TestRD6Lists: a list of tasks shows what they were given without its secrets, for people and for programs, and one
 // task shows it as it is.
 func TestRD6Lists(t *testing.T) {
