@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
@@ -205,12 +206,38 @@ func (a *app) tellGroups(rows []psRow, now clock) {
 		if len(cells) == 0 {
 			continue
 		}
+		if a.Terminal.Stdout {
+			fit(cells)
+		}
 		fmt.Fprintln(a.out, a.paint.data.in(psColor(g.group), fmt.Sprintf("%s (%d)", g.title, len(cells))))
 		a.rows(cells)
 	}
 	for _, row := range rows {
 		if row.Group == psNeedsYou || row.State == string(perdure.TaskUnknown) {
 			a.say("  %s", a.line(row.Do, 300))
+		}
+	}
+}
+
+// psColumns is how wide ps is on a terminal: the narrowest that people have, so that no row of it wraps.
+const psColumns = 80
+
+// fit clips the last cell of each row, which is the one that is only about the others, to what they leave of a terminal.
+func fit(rows [][]cell) {
+	last := len(rows[0]) - 1
+	left := psColumns
+	for i := range last {
+		width := 0
+		for _, row := range rows {
+			width = max(width, utf8.RuneCountInString(clip(inLine(row[i].text), cellChars)))
+		}
+		left -= width + 2 // the gap
+	}
+	for _, row := range rows {
+		if row[last].text = inLine(row[last].text); left < 2 {
+			row[last].text = ""
+		} else {
+			row[last].text = clip(row[last].text, left)
 		}
 	}
 }

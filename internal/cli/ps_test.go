@@ -1,0 +1,79 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine"
+)
+
+// office is a scene with schedules.
+type office struct {
+	*scene
+	schedules []perdure.Schedule
+}
+
+func (o office) Schedules(context.Context, perdure.SessionID) ([]perdure.Schedule, error) {
+	return o.schedules, nil
+}
+
+// busyOffice has a thing of each group, with names and questions that are longer than any terminal.
+func busyOffice() office {
+	long, now := strings.Repeat("a long word after another ", 20), time.Now()
+	id := func(kind string, i int) string { return fmt.Sprintf("%s_%032d", kind, i) }
+	var tasks []perdure.Task
+	for i, state := range []perdure.TaskState{perdure.TaskRunning, perdure.TaskAwaitingInput, perdure.TaskSucceeded, perdure.TaskFailed, perdure.TaskCanceled, perdure.TaskUnknown} {
+		tasks = append(tasks, perdure.Task{
+			ID: perdure.TaskID(id("task", i)), Session: "session_1", State: state, Tool: "a_tool_with_a_name_that_is_long", DisplayName: long, Summary: long,
+			CreatedAt: now, FinishedAt: now, InputRequest: &perdure.InputRequest{Kind: "question", Prompt: long + "世界"},
+		})
+	}
+	return office{
+		scene: &scene{
+			views: [][]perdure.Task{tasks}, approvals: []perdure.Approval{{ID: perdure.ApprovalID(id("appr", 1)), Session: "session_1", State: perdure.ApprovalOpen, Tool: "charge", RequestedAt: now}},
+			sessions: []engine.Session{{ID: perdure.SessionID(id("session", 1)), Title: long, Status: perdure.SessionActive, UpdatedAt: now}},
+		},
+		schedules: []perdure.Schedule{{ID: perdure.ScheduleID(id("sched", 1)), Title: long, Cron: "30 7 * * 1-5", Zone: "Europe/Zurich", Enabled: true, NextAt: now.Add(time.Hour)}},
+	}
+}
+
+// TestC19Terminal wants the groups of ps on a terminal of 80 columns and 24 lines, in their order, and no row that wraps.
+func TestC19Terminal(t *testing.T) {
+	t.Parallel()
+	code, out, talk := command{args: "ps", engine: busyOffice(), terminal: Terminal{Stdout: true}, env: map[string]string{"NO_COLOR": "1"}}.run(t.Context())
+	if code != exitOK {
+		t.Fatalf("exit code %d: %s", code, talk)
+	}
+	lines := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
+	var titles []string
+	for _, line := range lines {
+		if utf8.RuneCountInString(line) > 80 {
+			t.Errorf("%d columns: %s", utf8.RuneCountInString(line), line)
+		}
+		if !strings.HasPrefix(line, " ") {
+			titles = append(titles, line)
+		}
+	}
+	if got, want := strings.Join(titles, ", "), "Needs you (2), Working (2), Scheduled (1), Done (1), Failed or unknown (3)"; got != want || len(lines) > 24 {
+		t.Errorf("got %s in %d lines, want %s", got, len(lines), want)
+	}
+	if _, piped, _ := (command{args: "ps", engine: busyOffice()}).run(t.Context()); len(piped) <= len(out) {
+		t.Errorf("a pipe has what a terminal has no room for: %s", piped)
+	}
+}
+
+// TestC19Prompt is the line for the prompt of a shell.
+func TestC19Prompt(t *testing.T) {
+	t.Parallel()
+	if code, out, talk := (command{args: "ps --prompt", engine: busyOffice()}).run(t.Context()); code != exitOK || out != "2 running · 2 needs you · 1 unknown · 1 failed\n" {
+		t.Errorf("exit code %d, %q, %s", code, out, talk)
+	}
+	if _, out, _ := (command{args: "ps --prompt", engine: office{scene: &scene{}}}).run(t.Context()); out != "" {
+		t.Errorf("%q where nothing goes on", out)
+	}
+}
