@@ -231,6 +231,32 @@ func TestExternalAgentCancel(t *testing.T) {
 	}
 }
 
+// TestExternalAgentCancelRepeated: a cancel that the remote takes and does not answer is told again, within the grace.
+func TestExternalAgentCancelRepeated(t *testing.T) {
+	t.Parallel()
+	f := newFar(t)
+	var heard atomic.Int64
+	f.answers = func(w http.ResponseWriter, r *http.Request, method string, answer http.Handler) {
+		if method == "tasks/cancel" && heard.Add(1) == 1 {
+			<-r.Context().Done() // who asks goes first
+			return
+		}
+		answer.ServeHTTP(w, r)
+	}
+	n := newAsker(t, f, perdure.AtMostOnce, silent)
+	key := n.begin("far__hold_note", `{"text":"a"}`)
+	f.Entered(t, "hold_note", 1)
+	now := n.until(key, func(engine.HostCall) bool { return f.asked("tasks/get") > 0 })
+	if _, err := n.eng.CancelTask(t.Context(), now.Task.ID, "test", "enough"); err != nil {
+		t.Fatal(err)
+	}
+	done := n.until(key, over)
+	n.until(key, func(engine.HostCall) bool { return f.remotes()[0].CancelRequested() })
+	if done.Task.State != perdure.TaskCanceled {
+		t.Errorf("it is %s", done.Task.State)
+	}
+}
+
 // TestExternalAgentAsks: a question of the remote is the task's, over a death, and one answer resolves both.
 func TestExternalAgentAsks(t *testing.T) {
 	t.Parallel()

@@ -53,7 +53,8 @@ const (
 	pollLeast   = 100 * time.Millisecond
 	pollMost    = time.Minute
 	cancelTime  = 10 * time.Second
-	maxTaskID   = 512 // bytes
+	cancelEach  = 2 * time.Second // that one word of it may take: a server that says nothing is told again
+	maxTaskID   = 512             // bytes
 )
 
 // usable reports whether a task's id can be kept and named in a header: printable, of a size.
@@ -340,7 +341,9 @@ func (f *following) letGo(ctx context.Context) {
 // cancel tells the server until it has heard it, or ctx ends. A task that it does not know any more needs no cancel.
 func (f *following) cancel(ctx context.Context) error {
 	for failures := 1; ; failures++ {
-		_, err := say[*empty](ctx, f, methodCancel, &taskParams{TaskID: f.handle.TaskID})
+		told, end := context.WithTimeout(ctx, cancelEach)
+		_, err := say[*empty](told, f, methodCancel, &taskParams{TaskID: f.handle.TaskID})
+		end()
 		var refused *jsonrpc.Error
 		if err == nil || errors.As(err, &refused) && refused.Code == jsonrpc.CodeInvalidParams {
 			return nil
