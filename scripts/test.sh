@@ -4,8 +4,8 @@
 #   scripts/test.sh [packages]    the packages are ./... when none are named
 #
 # It asks nothing and reads no standard input. The race detector needs a C compiler, the tutorial needs curl, the faults
-# of the disk need strace, and the store on Postgres needs its server, so they are installed where they are missing and we are
-# root on Debian; elsewhere the line to run is printed. The product itself is built and run without them.
+# of the disk need strace, the page on nginx needs nginx, and the store on Postgres needs its server, so they are installed where
+# they are missing and we are root on Debian; elsewhere the line to run is printed. The product itself is built and run without them.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 exec </dev/null
@@ -72,6 +72,24 @@ need_strace() {
 	step "strace: $(strace --version | head -n 1 | awk '{print $NF}')"
 }
 
+# The server that the package would start is not wanted: the test starts one of its own.
+need_nginx() {
+	local policy=/usr/sbin/policy-rc.d made= program
+	[[ $(uname) == Linux ]] || return 0
+	if ! program=$(PATH="$PATH:/usr/sbin" command -v nginx); then
+		step "nginx: missing"
+		if [[ $(id -u) == 0 && ! -e $policy ]] && command -v apt-get >/dev/null; then
+			printf '#!/bin/sh\nexit 101\n' >"$policy"
+			chmod +x "$policy"
+			made=yes
+		fi
+		bring "the page on nginx is tried with it" nginx-light
+		[[ -z $made ]] || rm "$policy"
+		program=$(PATH="$PATH:/usr/sbin" command -v nginx) || fail "nginx-light is installed, and its program nginx is not in /usr/sbin"
+	fi
+	step "nginx: $("$program" -v 2>&1 | cut -d / -f 2)"
+}
+
 # postgres_program answers with the server's program, which Debian keeps out of PATH.
 postgres_program() {
 	local found=(/usr/lib/postgresql/*/bin/postgres)
@@ -112,6 +130,7 @@ need_go
 need_c
 need_curl
 need_strace
+need_nginx
 need_postgres
 export CGO_ENABLED=1 # for the race detector only
 packages=("${@:-./...}")
