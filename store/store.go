@@ -1,5 +1,5 @@
 // Package store is the port of memory that survives: journal, sessions, effect ledger, tasks, outbox,
-// files, task logs, workers, approvals, spawn handles, budgets, webhooks, tokens and requests by idempotency key, committed together or not at all.
+// files, task logs, workers, approvals, spawn handles, budgets, webhooks, tokens, the audit log and requests by idempotency key, committed together or not at all.
 //
 // It may import the root, agent, budget and webhook. The one thing to know: everything that changes goes through
 // [Store.InTx], and nothing is acknowledged before InTx has returned nil. The laws stand in storetest.
@@ -84,6 +84,7 @@ type Reader interface {
 	BudgetReader
 	WebhookReader
 	TokenReader
+	AuditReader
 	DumpReader
 }
 
@@ -114,6 +115,7 @@ type Tx interface {
 	BudgetWriter
 	WebhookWriter
 	TokenWriter
+	AuditWriter
 	DumpWriter
 }
 

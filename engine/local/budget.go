@@ -65,13 +65,31 @@ func (e *Engine) SetBudget(ctx context.Context, b budget.Budget, by string) (set
 			return err
 		}
 		set = a.Standing(tx.Now(), false)
-		return tx.PutBudget(a)
+		if err := tx.PutBudget(a); err != nil {
+			return err
+		}
+		return e.auditBudget(tx, a.Budget, "budget.set", by)
 	})
 	if err != nil {
 		return set, fmt.Errorf("set budget of %s %s: %w", b.Scope, b.Subject.ID, err)
 	}
 	e.wakeHalted(context.WithoutCancel(ctx))
 	return set, nil
+}
+
+// auditBudget adds to the audit log of the org whose budget it is.
+func (e *Engine) auditBudget(tx store.Tx, b budget.Budget, action, by string) error {
+	org, plain := b.Subject.Of()
+	if b.Scope == budget.Session {
+		row, err := tx.Session(perdure.SessionID(b.Subject.ID))
+		if err != nil && !errors.Is(err, perdure.NotFound) {
+			return err
+		}
+		org = row.Org
+	}
+	return tx.AddAudit(store.AuditEntry{Org: org, Actor: by, Action: action, Subject: string(b.ID), Detail: map[string]string{
+		"scope": string(b.Scope), "of": plain.ID, "limit": b.Limit.String(), "currency": string(b.Currency),
+	}})
 }
 
 // accountOf is the account of a budget as it is to be: what stands on it stays.
@@ -119,10 +137,16 @@ func (e *Engine) Budgets(ctx context.Context, f engine.BudgetFilter) (found []bu
 // RemoveBudget removes a budget with its ledger.
 func (e *Engine) RemoveBudget(ctx context.Context, id perdure.BudgetID) error {
 	err := e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
-		if _, err := tx.Budgets(store.BudgetFilter{ID: id}); err != nil {
-			return err
+		found, err := tx.Budgets(store.BudgetFilter{ID: id})
+		if err == nil {
+			err = tx.RemoveBudget(id)
 		}
-		return tx.RemoveBudget(id)
+		for _, a := range found {
+			if err == nil {
+				err = e.auditBudget(tx, a.Budget, "budget.removed", store.ActorOf(ctx))
+			}
+		}
+		return err
 	})
 	if err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -80,7 +81,11 @@ func (e *Engine) CreateToken(ctx context.Context, o engine.TokenOrder) (made eng
 			return fmt.Errorf("%w: %s was made before, and its secret is not shown again; revoke it, and make another", perdure.Conflict, t.ID)
 		}
 		made.Token, made.Secret = tokenAt(t.Micro(), tx.Now()), secret
-		return tx.PutAccessToken(t)
+		err := tx.PutAccessToken(t)
+		if err == nil {
+			err = tx.AddAudit(tokenEntry(t, "token.created", t.By))
+		}
+		return err
 	})
 	if err != nil {
 		return engine.IssuedToken{}, fmt.Errorf("create token: %w", err)
@@ -149,7 +154,11 @@ func (e *Engine) RevokeToken(ctx context.Context, id perdure.TokenID, by string)
 		}
 		if t.RevokedAt.IsZero() {
 			t.RevokedAt, t.RevokedBy = tx.Now(), cmp.Or(by, "user")
-			if err := tx.PutAccessToken(t); err != nil {
+			err := tx.PutAccessToken(t)
+			if err == nil {
+				err = tx.AddAudit(tokenEntry(t, "token.revoked", t.RevokedBy))
+			}
+			if err != nil {
 				return err
 			}
 		}
@@ -160,6 +169,13 @@ func (e *Engine) RevokeToken(ctx context.Context, id perdure.TokenID, by string)
 		return engine.Token{}, fmt.Errorf("revoke: %w", err)
 	}
 	return shown, nil
+}
+
+// tokenEntry is what the audit log has of a token: never its hash.
+func tokenEntry(t store.AccessToken, action, by string) store.AuditEntry {
+	return store.AuditEntry{Org: t.Org, Actor: by, Action: action, Subject: string(t.ID), Detail: map[string]string{
+		"name": t.Name, "user": t.User, "scopes": strings.Join(t.Scopes, " "), "agent": strconv.FormatBool(t.Agent),
+	}}
 }
 
 // tokenAt is a token as it stands at a moment, without its hash.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/store"
 )
 
 // Scope is something that a principal may do.
@@ -66,9 +67,9 @@ func (p Principal) Actor() string {
 
 type principalKey struct{}
 
-// With returns a context in which a principal asks.
+// With returns a context in which a principal asks, and answers for what is done.
 func With(ctx context.Context, p Principal) context.Context {
-	return context.WithValue(ctx, principalKey{}, p)
+	return context.WithValue(store.Acting(ctx, p.Actor()), principalKey{}, p)
 }
 
 // From returns who asks. Not ok: the local operator.

@@ -28,20 +28,33 @@ type Report struct {
 	Snapshots int      `json:"snapshots"`
 	Databases int      `json:"session_databases"`
 	Blobs     int      `json:"blobs"`
+	Audited   int      `json:"audit_entries"`
 	Backup    bool     `json:"backup"`          // it is one, whose files were compared with its manifest
 	Wrong     []string `json:"wrong,omitempty"` // a sentence each
+	// AuditHeads says where the audit log of each org ends. Kept elsewhere, they show that it was made anew.
+	AuditHeads []store.AuditHead `json:"audit_heads,omitempty"`
 
-	damaged []string // databases of sessions that a backup has as they were
-	unread  bool     // our own database is damaged, so its rows say nothing
+	damaged []string                   // databases of sessions that a backup has as they were
+	unread  bool                       // our own database is damaged, so its rows say nothing
+	digests map[perdure.EventID]string // of events, as the audit log has them
+	known   []store.AuditHead          // where it ended, by what was kept elsewhere
 }
 
 // Verify reads a data directory or a backup whole, beside whoever holds it: pages, indexes and references of the databases,
 // every journal, which must fold and agree with the rows, the snapshots and the invariants of the ledger, the contents of
 // blobs, and of a backup every file with its manifest. What is wrong stands in the report.
 //
-// NotFound: there is neither. Conflict: another version wrote the database; what does not need its rows was looked at.
-func Verify(ctx context.Context, dir string) (Report, error) {
-	var rep Report
+// known says where the audit log of orgs ended once, by what was kept elsewhere: ORG:SEQ:HASH. NotFound: there is neither.
+// Invalid: known says no such thing. Conflict: another version wrote the database; what does not need its rows was looked at.
+func Verify(ctx context.Context, dir string, known ...string) (Report, error) {
+	rep := Report{digests: map[perdure.EventID]string{}}
+	for _, text := range known {
+		head, err := parseHead(text)
+		if err != nil {
+			return rep, err
+		}
+		rep.known = append(rep.known, head)
+	}
 	m, err := Read(dir)
 	switch {
 	case err == nil:
@@ -157,6 +170,9 @@ func (r *Report) sessions(ctx context.Context, dir string) (err error) {
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
 	return st.View(ctx, func(reader store.Reader) error {
+		if err := r.audit(reader); err != nil {
+			return err
+		}
 		rows, err := reader.Sessions(store.SessionFilter{})
 		if err != nil {
 			return err
@@ -226,6 +242,9 @@ func (r *Report) journal(d store.SessionDump) (chaos.Journal, chaos.Rows) {
 		if err != nil {
 			r.wrong("session %s: event %d cannot be read: %v", d.Session.ID, len(journal.Events)+1, err)
 			break
+		}
+		if digest, audited := r.digests[e.ID]; audited && digest != store.AuditHash(body) {
+			r.wrong("session %s: event %d is not what the audit log has of it", d.Session.ID, e.Seq)
 		}
 		journal.Events, journal.Stored = append(journal.Events, e), append(journal.Stored, body)
 	}

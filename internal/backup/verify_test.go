@@ -3,8 +3,10 @@ package backup_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/perdure/perdure"
@@ -32,6 +34,11 @@ func TestVerifyFinds(t *testing.T) {
 		"a call in no state":              {sql: `INSERT INTO call (session_id, call_id, position, turn_id, task_id, attempt, tool, args, fingerprint, class, state, token, worker_id, epoch, executions, resolved_by, claimed_us, settled_us) VALUES ('` + string(session) + `', X'61', 1, '', '', 0, X'', X'', '', 'pure', 'odd', 't', '', 0, 1, X'', 0, 0)`, want: `state "odd"`},
 		"a task that the journal has not": {do: func(p place) { p.write(strayTask) }, want: "breaks I6: tasks"},
 		"pages of a session's database":   {do: func(p place) { p.spoil(filepath.Join(backup.SQLFolder, string(session), "main.db")) }, want: "sql/" + string(session) + "/main.db"},
+		"an audit entry of other words":   {do: audited, sql: `UPDATE audit_entry SET record = replace(record, 'token_1', 'token_2') WHERE seq = 1`, want: "entry 1 of the audit log of default has another hash"},
+		"an audit entry that is gone":     {do: audited, sql: `DELETE FROM audit_entry WHERE seq = 1`, want: "what stood between the entries 0 and 2 is gone"},
+		"an audit log that was cut":       {do: audited, sql: `DELETE FROM audit_entry WHERE seq = 2`, want: "it ends with entry 1, and its head says 2"},
+		"an audit log without its head":   {do: audited, sql: `DELETE FROM audit_head`, want: "its head says 0"},
+		"an event that was answered for":  {do: audited, sql: `UPDATE event SET body = replace(body, 'evil.test', 'good.test')`, want: "event 4 is not what the audit log has of it"},
 		"a blob that is gone": {do: func(p place) {
 			if err := os.Remove(filepath.Join(p.dir, filepath.FromSlash(p.blobName("a picture")))); err != nil {
 				p.Fatal(err)
@@ -48,12 +55,49 @@ func TestVerifyFinds(t *testing.T) {
 			whole(t, p.dir)
 			if c.do != nil {
 				c.do(p)
-			} else {
+			}
+			if c.sql != "" {
 				exec(t, filepath.Join(p.dir, sqlite.DatabaseName), c.sql)
 			}
 
 			wrong(t, p.dir, c.want)
 		})
+	}
+}
+
+// audited adds two entries to the audit log, the second of an event.
+func audited(p place) {
+	p.Helper()
+	p.write(func(tx store.Tx) error {
+		return tx.AddAudit(store.AuditEntry{Actor: "ada", Action: "token.created", Subject: "token_1"})
+	})
+	p.write(func(tx store.Tx) error {
+		return tx.Append(session, []perdure.Event{{ID: "event_00000000000070008000000000000077", At: noon, Fact: perdure.RequestDenied{Host: "evil.test", Layer: "session"}}})
+	})
+	whole(p.T, p.dir)
+}
+
+// TestVerifyKnownEnd compares an audit log with where it ended once, which shows that it was made anew.
+func TestVerifyKnownEnd(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	audited(p)
+	end := whole(t, p.dir).AuditHeads[0]
+	known := fmt.Sprintf("%s:%d:%s", end.Org, end.Seq, end.Hash)
+	p.write(func(tx store.Tx) error {
+		return tx.AddAudit(store.AuditEntry{Action: "token.revoked", Subject: "token_1"})
+	})
+
+	rep, err := backup.Verify(t.Context(), p.dir, known)
+	if err != nil || len(rep.Wrong) > 0 || rep.Audited != 3 {
+		t.Errorf("that goes on: got %v, %q, %d entries", err, rep.Wrong, rep.Audited)
+	}
+	rep, err = backup.Verify(t.Context(), p.dir, strings.Replace(known, ":2:", ":3:", 1))
+	if err != nil || len(rep.Wrong) != 1 || !strings.Contains(rep.Wrong[0], "is not the one that was there once") {
+		t.Errorf("another entry: got %v, %q", err, rep.Wrong)
+	}
+	if _, err := backup.Verify(t.Context(), p.dir, "default:x"); !errors.Is(err, perdure.Invalid) {
+		t.Errorf("nonsense: got %v, want %v", err, perdure.Invalid)
 	}
 }
 

@@ -81,7 +81,20 @@ func (p secrets) seal(ctx context.Context, w tool.SecretWrite) error {
 	if next.KeyID, err = secret.KeyID(next.Sealed); err != nil {
 		return err
 	}
-	return p.write(ctx, func(tx store.Tx, _ store.Session) error { return tx.PutSecret(next) })
+	return p.write(ctx, func(tx store.Tx, of store.Session) error {
+		if err := tx.PutSecret(next); err != nil {
+			return err
+		}
+		return p.account(ctx, tx, of, "secret.set", next.Name)
+	})
+}
+
+// account adds to the audit log what was done to a secret, by the tool of the call or, without one, by who asks.
+func (p secrets) account(ctx context.Context, tx store.Tx, of store.Session, action, name string) error {
+	return tx.AddAudit(store.AuditEntry{
+		Org: of.Org, Actor: cmp.Or(p.call.Tool, store.ActorOf(ctx)), Action: action, Subject: name, Session: p.session,
+		Detail: map[string]string{"call_id": string(p.call.ID)},
+	})
 }
 
 // Secret describes a secret.
@@ -130,9 +143,11 @@ func (p secrets) RemoveSecret(ctx context.Context, name string) (there bool, err
 	if own(name) {
 		return false, nil
 	}
-	err = p.write(ctx, func(tx store.Tx, _ store.Session) (err error) {
-		there, err = tx.RemoveSecret(p.session, name)
-		return err
+	err = p.write(ctx, func(tx store.Tx, of store.Session) (err error) {
+		if there, err = tx.RemoveSecret(p.session, name); err != nil || !there {
+			return err
+		}
+		return p.account(ctx, tx, of, "secret.removed", name)
 	})
 	p.known.refresh(p.session)
 	return there, err

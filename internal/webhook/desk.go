@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -43,6 +45,9 @@ func (s *Sender) Create(ctx context.Context, w hook.Webhook) (hook.Made, error) 
 		made.Webhook = put.Webhook
 		if shown {
 			made.Secret = secret
+		}
+		if err == nil && shown {
+			err = account(ctx, tx, "webhook.created", put)
 		}
 		return err
 	})
@@ -95,6 +100,14 @@ func createIn(tx store.Tx, row store.Webhook, sealed []byte) (put store.Webhook,
 	}
 	put, err = tx.PutWebhook(row)
 	return put, true, err
+}
+
+// account adds to the audit log what was done to a webhook. Its address may hold a secret, so it is not there.
+func account(ctx context.Context, tx store.Tx, action string, w store.Webhook) error {
+	return tx.AddAudit(store.AuditEntry{
+		Org: w.Org, Actor: store.ActorOf(ctx), Action: action, Subject: string(w.ID), Session: w.Session,
+		Detail: map[string]string{"enabled": strconv.FormatBool(w.Enabled), "types": strings.Join(w.Types, " ")},
+	})
 }
 
 // check asks whether a webhook is one, and whether the guard lets requests out to it (EG5).
@@ -160,9 +173,11 @@ func (s *Sender) Change(ctx context.Context, id perdure.WebhookID, c hook.Change
 			was := row.Enabled
 			row.Webhook = c.On(row.Webhook)
 			if row.Enabled && !was {
-				return begin(tx, row)
+				if err := begin(tx, row); err != nil {
+					return err
+				}
 			}
-			return nil
+			return account(ctx, tx, "webhook.changed", *row)
 		})
 	}
 	if err != nil {
@@ -198,7 +213,7 @@ func (s *Sender) Rotate(ctx context.Context, id perdure.WebhookID) (hook.Made, e
 	if err == nil {
 		w, err = s.change(ctx, id, func(tx store.Tx, row *store.Webhook) error {
 			row.Former, row.FormerUntil, row.Sealed = row.Sealed, tx.Now().Add(RotationTime), sealed
-			return nil
+			return account(ctx, tx, "webhook.rotated", *row)
 		})
 	}
 	if err != nil {
@@ -210,9 +225,16 @@ func (s *Sender) Rotate(ctx context.Context, id perdure.WebhookID) (hook.Made, e
 // Delete removes a webhook with its deliveries. NotFound: there is none.
 func (s *Sender) Delete(ctx context.Context, id perdure.WebhookID) error {
 	return s.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+		row, err := tx.Webhook(id)
+		if err != nil {
+			return err
+		}
 		there, err := tx.RemoveWebhook(id)
 		if err == nil && !there {
 			err = fmt.Errorf("webhook %s: %w", id, perdure.NotFound)
+		}
+		if err == nil {
+			err = account(ctx, tx, "webhook.removed", row)
 		}
 		return err
 	})

@@ -114,6 +114,19 @@ func (x *tx) AccessTokens(org string) (r0 []store.AccessToken, err error) {
 	return a0, err
 }
 
+// AddAudit is AddAudit of store.Tx, as the plan lets it be.
+func (x *tx) AddAudit(e store.AuditEntry) (err error) {
+	fault, err := x.life.before("AddAudit")
+	if err != nil {
+		return err
+	}
+	err = x.inner.AddAudit(e)
+	if failed := x.life.after(fault); failed != nil {
+		return failed
+	}
+	return err
+}
+
 // AddDelivery is AddDelivery of store.Tx, as the plan lets it be.
 func (x *tx) AddDelivery(d store.Delivery) (err error) {
 	fault, err := x.life.before("AddDelivery")
@@ -264,6 +277,32 @@ func (x *tx) Approvals(filter store.ApprovalFilter) (r0 []perdure.Approval, err 
 		return r0, err
 	}
 	a0, err := x.inner.Approvals(filter)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// AuditHeads is AuditHeads of store.Tx, as the plan lets it be.
+func (x *tx) AuditHeads() (r0 []store.AuditHead, err error) {
+	fault, err := x.life.before("AuditHeads")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.AuditHeads()
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// AuditLinks is AuditLinks of store.Tx, as the plan lets it be.
+func (x *tx) AuditLinks(org string, after int64, limit int) (r0 []store.AuditLink, err error) {
+	fault, err := x.life.before("AuditLinks")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.AuditLinks(org, after, limit)
 	if failed := x.life.after(fault); failed != nil {
 		return r0, failed
 	}
@@ -2233,6 +2272,32 @@ func (x *reader) Approvals(filter store.ApprovalFilter) (r0 []perdure.Approval, 
 		return r0, err
 	}
 	a0, err := x.inner.Approvals(filter)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// AuditHeads is AuditHeads of store.Reader, as the plan lets it be.
+func (x *reader) AuditHeads() (r0 []store.AuditHead, err error) {
+	fault, err := x.life.before("AuditHeads")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.AuditHeads()
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// AuditLinks is AuditLinks of store.Reader, as the plan lets it be.
+func (x *reader) AuditLinks(org string, after int64, limit int) (r0 []store.AuditLink, err error) {
+	fault, err := x.life.before("AuditLinks")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.AuditLinks(org, after, limit)
 	if failed := x.life.after(fault); failed != nil {
 		return r0, failed
 	}

@@ -52,6 +52,18 @@ func (t *tx) Append(id perdure.SessionID, events []perdure.Event) error {
 		ids = ids.put(string(e.ID), struct{}{})
 		s.journal = append(s.journal, body) // beyond what a snapshot sees of the same array
 	}
+	before := t.audits
+	for _, e := range appended {
+		entry, audited, err := store.AuditOf(e)
+		if err == nil && audited {
+			entry.Org = s.Org
+			err = t.AddAudit(entry)
+		}
+		if err != nil {
+			t.audits = before
+			return fmt.Errorf("append to session %s: %w", id, err)
+		}
+	}
 	copy(events, appended)
 	t.events, t.sessions = ids, t.sessions.put(string(id), s)
 	if !slices.Contains(t.appended, id) {

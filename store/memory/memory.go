@@ -72,6 +72,7 @@ type state struct {
 	directory
 	budgets
 	hooks
+	audits
 	position int64 // of the row that was added last
 }
 

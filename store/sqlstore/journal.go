@@ -83,6 +83,9 @@ func (tx *Tx) Append(session perdure.SessionID, events []perdure.Event) error {
 			return fmt.Errorf("append to session %s: %w", session, tx.undoAppend(session, before, err))
 		}
 	}
+	if err := tx.auditEvents(session, placed); err != nil {
+		return fmt.Errorf("append to session %s: %w", session, err)
+	}
 	copy(events, placed)
 	tx.noteAppended(session)
 	return nil

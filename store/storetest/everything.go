@@ -42,6 +42,8 @@ type everything struct {
 	Hooked     []webhook.Delivery
 	Unhooked   []store.HookSpan
 	Tokens     []store.AccessToken
+	Audit      []store.AuditLink
+	Audited    []store.AuditHead
 	Schedules  []perdure.Schedule
 	Due        []perdure.Schedule
 	Fires      []perdure.Fire
@@ -254,7 +256,8 @@ func (w things) touchMoney(tx store.Tx) error {
 	_, counted := tx.CountOutbound(w.paying.Org, 1000)
 	revoked := w.token
 	revoked.RevokedAt = moment(9)
-	return errors.Join(added, settled, counted, tx.PutAccessToken(revoked), tx.PutAccessToken(w.freshToken))
+	return errors.Join(added, settled, counted, tx.PutAccessToken(revoked), tx.PutAccessToken(w.freshToken),
+		tx.AddAudit(store.AuditEntry{Org: "org", Action: "token.revoked", Subject: string(revoked.ID)}))
 }
 
 // touchWebhooks writes with the methods of webhooks.
@@ -384,6 +387,12 @@ func (w things) lookBeside(r store.Reader, found *everything) (err error) {
 		return err
 	}
 	if found.Tokens, err = r.AccessTokens("org"); err != nil {
+		return err
+	}
+	if found.Audit, err = r.AuditLinks("org", 0, 0); err != nil {
+		return err
+	}
+	if found.Audited, err = r.AuditHeads(); err != nil {
 		return err
 	}
 	if found.Outbound, err = r.OutboundCalls(w.paying.Org); err != nil {

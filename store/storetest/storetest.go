@@ -114,6 +114,7 @@ func nouns() []noun {
 		{"rate", rateLaws()},
 		{"webhook", webhookLaws()},
 		{"token", tokenLaws()},
+		{"audit", auditLaws()},
 		{"dump", dumpLaws()},
 		{"remove", removeLaws()},
 		{"tx", txLaws()},

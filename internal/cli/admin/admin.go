@@ -141,7 +141,8 @@ func (c *Restore) Run(_ context.Context, d Desk) error {
 
 // Verify reads everything.
 type Verify struct {
-	Backup string `arg:"" optional:"" help:"A backup instead of the data directory." type:"path"`
+	Backup string   `arg:"" optional:"" help:"A backup instead of the data directory." type:"path"`
+	Audit  []string `help:"Where the audit log of an org ended once, as it was printed then: it has to have that entry still." placeholder:"ORG:SEQ:HASH" sep:"none"`
 	form
 }
 
@@ -154,7 +155,7 @@ func (c *Verify) Run(ctx context.Context, d Desk) error {
 	if err != nil {
 		return err
 	}
-	rep, err := backup.Verify(ctx, dir)
+	rep, err := backup.Verify(ctx, dir, c.Audit...)
 	if err != nil {
 		return err
 	}
@@ -162,8 +163,11 @@ func (c *Verify) Run(ctx context.Context, d Desk) error {
 		return err
 	}
 	if c.Output == "text" {
-		fmt.Fprintf(d.Out(), "%d sessions, %d events, %d calls, %d tasks, %d files, %d snapshots, %d session databases, %d blobs\n",
-			rep.Sessions, rep.Events, rep.Calls, rep.Tasks, rep.Files, rep.Snapshots, rep.Databases, rep.Blobs)
+		fmt.Fprintf(d.Out(), "%d sessions, %d events, %d calls, %d tasks, %d files, %d snapshots, %d session databases, %d blobs, %d audit entries\n",
+			rep.Sessions, rep.Events, rep.Calls, rep.Tasks, rep.Files, rep.Snapshots, rep.Databases, rep.Blobs, rep.Audited)
+		for _, head := range rep.AuditHeads {
+			fmt.Fprintf(d.Out(), "audit log ends with %s:%d:%s\n", d.Safe(head.Org), head.Seq, d.Safe(head.Hash))
+		}
 		for _, wrong := range rep.Wrong {
 			fmt.Fprintf(d.Out(), "wrong: %s\n", d.Safe(wrong))
 		}

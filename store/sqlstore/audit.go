@@ -1,0 +1,97 @@
+package sqlstore
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/budget"
+	"github.com/perdure/perdure/store"
+)
+
+// The statements of the audit log. Whoever adds to a chain has the lock of its head.
+const (
+	auditLinks = `SELECT org, seq, record, hash FROM audit_entry WHERE org = $1 AND seq > $2 ORDER BY seq LIMIT $3`
+	auditHeads = `SELECT org, seq, hash FROM audit_head
+		UNION ALL SELECT DISTINCT org, 0, '' FROM audit_entry e WHERE NOT EXISTS (SELECT 1 FROM audit_head h WHERE h.org = e.org)`
+	beginAudit  = `INSERT INTO audit_head (org, seq, hash) VALUES ($1, 0, '') ON CONFLICT DO NOTHING`
+	auditHead   = `SELECT org, seq, hash FROM audit_head WHERE org = $1`
+	auditLast   = `SELECT COALESCE(MAX(seq), 0) FROM audit_entry WHERE org = $1`
+	insertAudit = `INSERT INTO audit_entry (org, seq, hash, record) VALUES ($1, $2, $3, $4)`
+	moveAudit   = `UPDATE audit_head SET seq = $2, hash = $3 WHERE org = $1`
+	orgOf       = `SELECT org FROM session WHERE id = $1`
+)
+
+// AuditLinks returns entries of an org after seq, in order.
+func (tx *Tx) AuditLinks(org string, after int64, limit int) ([]store.AuditLink, error) {
+	found, err := list(tx, func(r row) (l store.AuditLink, err error) {
+		err = r.Scan(&l.Org, &l.Seq, &l.Record, &l.Hash)
+		return l, err
+	}, auditLinks, org, after, orAll(limit))
+	if err != nil {
+		return nil, fmt.Errorf("read the audit log of %s: %w", org, err)
+	}
+	return found, nil
+}
+
+// AuditHeads says where the chain of each org ends.
+func (tx *Tx) AuditHeads() ([]store.AuditHead, error) {
+	found, err := list(tx, scanAuditHead, auditHeads)
+	if err != nil {
+		return nil, fmt.Errorf("read the ends of the audit log: %w", err)
+	}
+	slices.SortFunc(found, func(a, b store.AuditHead) int { return cmp.Compare(a.Org, b.Org) }) // no collation decides it
+	return found, nil
+}
+
+func scanAuditHead(r row) (h store.AuditHead, err error) {
+	err = r.Scan(&h.Org, &h.Seq, &h.Hash)
+	return h, err
+}
+
+// AddAudit ends the chain of an org with an entry. One whose head was put back or taken away goes on after its last entry, and
+// shows for ever that it does not follow it.
+func (tx *Tx) AddAudit(e store.AuditEntry) error {
+	org := cmp.Or(e.Org, budget.DefaultOrg)
+	_, err := tx.exec(beginAudit, org)
+	var head store.AuditHead
+	if err == nil {
+		head, err = one(tx, scanAuditHead, tx.locked(auditHead), org)
+	}
+	var last int64
+	if err == nil {
+		last, err = one(tx, number, auditLast, org)
+		head.Seq = max(head.Seq, last)
+	}
+	var link store.AuditLink
+	if err == nil {
+		link, err = e.Link(head, tx.Now())
+	}
+	if err == nil {
+		_, err = tx.exec(insertAudit, link.Org, link.Seq, link.Hash, link.Record)
+	}
+	if err == nil {
+		_, err = tx.exec(moveAudit, link.Org, link.Seq, link.Hash)
+	}
+	if err != nil {
+		return fmt.Errorf("add to the audit log of %s: %w", org, err)
+	}
+	return nil
+}
+
+// auditEvents adds the entries of events that are to be answered for.
+func (tx *Tx) auditEvents(session perdure.SessionID, events []perdure.Event) error {
+	for _, e := range events {
+		entry, audited, err := store.AuditOf(e)
+		if err == nil && audited {
+			if entry.Org, err = one(tx, name[string], orgOf, session); err == nil {
+				err = tx.AddAudit(entry)
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
