@@ -82,6 +82,7 @@ func TestLabelsOfASession(t *testing.T) {
 	w := newWheel(t, perdure.Agent{Labels: perdure.Labels{"env": "test", "draft": "yes"}})
 	prod := "prod"
 	w.intend(perdure.SessionUpdated{Labels: perdure.LabelChanges{"env": &prod, "draft": nil}})
+	w.wake()
 
 	body, err := perdure.EncodeSnapshot(w.session)
 	if err != nil {
