@@ -39,6 +39,7 @@ type Engine interface {
 	Providers
 	HostCalls
 	Tokens
+	Audits
 	Files
 	Values
 	Secrets

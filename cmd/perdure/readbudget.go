@@ -30,6 +30,11 @@ func (r *reader) Costs(ctx context.Context, q engine.CostQuery) (engine.CostRepo
 	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) (engine.CostReport, error) { return eng.Costs(ctx, q) })
 }
 
+// Audit implements engine.Audits.
+func (r *reader) Audit(ctx context.Context, q engine.AuditQuery) ([]engine.AuditEntry, error) {
+	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) ([]engine.AuditEntry, error) { return eng.Audit(ctx, q) })
+}
+
 // Tokens implements engine.Tokens.
 func (r *reader) Tokens(ctx context.Context) ([]engine.Token, error) {
 	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) ([]engine.Token, error) { return eng.Tokens(ctx) })

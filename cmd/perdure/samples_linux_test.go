@@ -144,6 +144,7 @@ func keptSamples() []sample {
 		{line: "token create writer", is: "create-token"},
 		{line: "token list", is: "list-tokens"},
 		{line: "token revoke writer --yes", is: "revoke-token"},
+		{line: "audit list", is: "list-audit"},
 		{line: "egress list"},
 		{line: "egress allow api.example.com"},
 		{line: "egress deny evil.example.com"},

@@ -24,6 +24,7 @@ func storageLaws() []law {
 		{"a_session_is_renamed", sessionRetitled},
 		{"a_session_has_labels", sessionLabeled},
 		{"many_tasks_are_canceled_at_once", tasksCanceledAtOnce},
+		{"deeds_are_told", deedsTold},
 	}
 }
 

@@ -2,6 +2,8 @@ package remote
 
 import (
 	"context"
+	"net/url"
+	"strconv"
 	"time"
 
 	"github.com/perdure/perdure"
@@ -25,6 +27,20 @@ func (e *Engine) CreateToken(ctx context.Context, o engine.TokenOrder) (made eng
 // Tokens lists tokens, in the order of their making.
 func (e *Engine) Tokens(ctx context.Context) ([]engine.Token, error) {
 	return list[engine.Token](ctx, e, request{what: "tokens", path: "/v1/tokens"}, 0)
+}
+
+// Audit lists entries of the audit log.
+func (e *Engine) Audit(ctx context.Context, q engine.AuditQuery) ([]engine.AuditEntry, error) {
+	query := url.Values{}
+	for name, text := range map[string]string{"action": q.Action, "actor": q.Actor, "subject": q.Subject, "session": string(q.Session)} {
+		if text != "" {
+			query.Set(name, text)
+		}
+	}
+	if q.After != 0 {
+		query.Set("after", strconv.FormatInt(q.After, 10))
+	}
+	return list[engine.AuditEntry](ctx, e, request{what: "the audit log", path: "/v1/audit", query: query}, q.Limit)
 }
 
 // RevokeToken ends a token for good.

@@ -147,6 +147,15 @@ func (g *Guard) Tokens(ctx context.Context) ([]engine.Token, error) {
 	return g.inner.Tokens(inner)
 }
 
+// Audit lists entries of the principal's org, also the root's: each org answers for itself.
+func (g *Guard) Audit(ctx context.Context, q engine.AuditQuery) ([]engine.AuditEntry, error) {
+	ctx, _, _, err := g.enter(ctx, Admin)
+	if err != nil {
+		return nil, err
+	}
+	return g.inner.Audit(ctx, q)
+}
+
 // RevokeToken ends a token for good.
 func (g *Guard) RevokeToken(ctx context.Context, id perdure.TokenID, by string) (engine.Token, error) {
 	inner, p, _, err := g.enter(ctx, Admin)

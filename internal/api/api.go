@@ -190,6 +190,7 @@ func (a *API) operations() {
 	a.toolOperations()
 	a.agentOperations()
 	a.tokenOperations()
+	a.auditOperations()
 	a.fileOperations()
 	a.valueOperations()
 	a.resourceOperations()

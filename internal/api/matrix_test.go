@@ -49,7 +49,7 @@ func (r *rig) samples() map[string]ask {
 		"list-agents": get("/v1/agents"), "get-agent": get("/v1/agents/helper"), "get-effective-agent": get("/v1/agents/helper/effective"),
 		"list-connections": get("/v1/connections"), "list-providers": get("/v1/providers"),
 		"list-tools": get("/v1/tools"), "metrics": get("/metrics"), "get-tool": get("/v1/tools/echo"),
-		"create-token": post("/v1/tokens", `{"name":"made","scopes":["admin"]}`), "list-tokens": get("/v1/tokens"),
+		"create-token": post("/v1/tokens", `{"name":"made","scopes":["admin"]}`), "list-tokens": get("/v1/tokens"), "list-audit": get("/v1/audit"),
 		"revoke-token": {method: "DELETE", path: "/v1/tokens/" + string(r.let(`{"name":"gone"}`).ID)},
 	} {
 		all[name] = q

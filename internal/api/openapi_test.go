@@ -146,7 +146,7 @@ func TestH1Whole(t *testing.T) {
 			}
 		}
 	})
-	if len(ids) != 101 {
+	if len(ids) != 102 {
 		t.Errorf("%d operations", len(ids))
 	}
 }
@@ -262,7 +262,7 @@ func TestH1Examples(t *testing.T) {
 		}
 		op.holds(t, registry, got)
 	})
-	if ran != 94 {
+	if ran != 95 {
 		t.Errorf("%d examples ran", ran)
 	}
 }

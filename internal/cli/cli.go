@@ -111,6 +111,7 @@ type commandLine struct {
 	Provider   providerCommand   `cmd:"" help:"Where models are asked: list."`
 
 	Token   tokenCommand   `cmd:"" help:"Who may ask a server: create, list, revoke."`
+	Audit   auditCommand   `cmd:"" help:"Who did what is to be answered for: list."`
 	Egress  egressCommand  `cmd:"" help:"Which hosts tools may reach: list, allow, deny, test."`
 	Admin   admin.Commands `cmd:"" help:"Look after a data directory: backup, restore, verify, migrate, gc, rotate-key."`
 	MCP     mcp.Commands   `cmd:"" name:"mcp" help:"Tools for MCP clients, and durable calls for MCP servers: serve, proxy, config."`

@@ -1,0 +1,56 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine"
+	"github.com/perdure/perdure/store"
+)
+
+// auditPage is how many entries of the audit log are read at a time.
+const auditPage = 500
+
+// Audit lists entries of the org for which the engine works.
+func (e *Engine) Audit(ctx context.Context, q engine.AuditQuery) ([]engine.AuditEntry, error) {
+	if q.Limit < 0 || q.After < 0 {
+		return nil, fmt.Errorf("%w audit query: neither its limit nor the place that it begins after is below 0", perdure.Invalid)
+	}
+	of, _ := engine.OwnerOf(ctx)
+	var found []engine.AuditEntry
+	for after, more := q.After, true; more; {
+		var page []store.AuditLink
+		err := e.view(ctx, func(r store.Reader) (err error) {
+			page, err = r.AuditLinks(of.Org, after, auditPage)
+			return err
+		})
+		if err != nil {
+			return nil, fmt.Errorf("read the audit log: %w", err)
+		}
+		for _, link := range page {
+			entry, err := link.Entry()
+			if err != nil {
+				return nil, fmt.Errorf("read the audit log: %w; perdure admin verify tells what else is wrong", err)
+			}
+			if shown := engine.AuditEntry(entry); asksFor(q, shown) {
+				found = append(found, shown)
+			}
+			if after = link.Seq; q.Limit > 0 && len(found) == q.Limit {
+				return found, nil
+			}
+		}
+		more = len(page) == auditPage
+	}
+	return found, nil
+}
+
+// asksFor reports whether a query asks for an entry.
+func asksFor(q engine.AuditQuery, e engine.AuditEntry) bool {
+	action := q.Action == "" || q.Action == e.Action
+	if family, all := strings.CutSuffix(q.Action, "*"); all && strings.HasSuffix(family, ".") {
+		action = strings.HasPrefix(e.Action, family)
+	}
+	return action && (q.Actor == "" || q.Actor == e.Actor) && (q.Subject == "" || q.Subject == e.Subject) && (q.Session == "" || q.Session == e.Session)
+}
