@@ -197,6 +197,43 @@ func TestTelemetryServed(t *testing.T) {
 	}
 }
 
+// TestTelemetryStranger: who may not ask makes no span, whatever trace they name, and the refusal is logged all the same.
+func TestTelemetryStranger(t *testing.T) {
+	t.Parallel()
+	const caller = "4bf92f3577b34da6a3ce929d0e0e4736"
+	c := newCollecting(t)
+	s := startServing(t, cli.Serving{Traces: c.URL})
+	for _, header := range []string{"Bearer wrong", ""} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/v1/sessions", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", header)
+		req.Header.Set("Traceparent", "00-"+caller+"-b7ad6b7169203331-01")
+		req.Header.Set("X-Request-Id", "req-of-stranger")
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if res.Body.Close(); res.StatusCode != http.StatusUnauthorized {
+			t.Errorf("%q: got %d", header, res.StatusCode)
+		}
+	}
+	s.converse()
+	s.end()
+
+	id, err := hex.DecodeString(caller)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.has(string(id)) || c.has("req-of-stranger") || !c.has("POST /v1/sessions") {
+		t.Error("the collector got the span of a stranger, or none of others")
+	}
+	if !strings.Contains(s.log.String(), "req-of-stranger") || strings.Contains(s.log.String(), caller) {
+		t.Error("the log does not have the refusal, or has its trace")
+	}
+}
+
 // TestTelemetryContent shows what was said, where that is wanted.
 func TestTelemetryContent(t *testing.T) {
 	t.Parallel()

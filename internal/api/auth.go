@@ -33,7 +33,7 @@ func (a *API) identify(r *http.Request, req *request, pattern string) (_ *http.R
 		if req.actor != actorUser && req.actor != actorOperator {
 			return r, leave, fmt.Errorf("%w Perdure-Actor: user or operator", perdure.Invalid)
 		}
-		return r, leave, nil
+		return r.WithContext(req.told.Enter(r.Context(), r)), leave, nil
 	}
 	req.actor, req.principal = access.Root, access.Root
 	if open(r.URL.Path) || isManual(pattern) {
@@ -45,7 +45,7 @@ func (a *API) identify(r *http.Request, req *request, pattern string) (_ *http.R
 	}
 	req.actor, req.principal = who.Actor(), who.ID
 	ctx, leave := a.cfg.Keyring.While(r.Context(), who)
-	return r.WithContext(ctx), leave, nil
+	return r.WithContext(req.told.Enter(ctx, r)), leave, nil
 }
 
 // bearer is who holds the token of a request.

@@ -16,6 +16,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/telemetry"
 )
 
 // request is what one request brought, for all who answer it. Only the goroutine that serves it touches it.
@@ -33,6 +34,7 @@ type request struct {
 	counted    bool     // against the rate of its principal
 	refused    bool     // there was no place for it
 	leaves     []func() // called when it was answered, the last one first
+	told       *telemetry.Request
 
 	rest  func(*stream)           // writes the rest of an answer that goes on; nil: there is none
 	end   context.CancelCauseFunc // of the context of one that may go on; nil: it cannot
@@ -61,6 +63,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	req := &request{id: requestID(r), path: r.URL.Path, server: a.cfg.URL, disclosure: a.cfg.Disclosure, at: began}
 	rand.Read(req.seed[:]) // never fails
 	ctx, told := a.cfg.Telemetry.Begin(r, req.id)
+	req.told = told
 	r = r.WithContext(context.WithValue(ctx, requestKey{}, req))
 	out := newAnswer(w, a.cfg.WriteTimeout)
 	out.Header().Set("X-Request-Id", req.id)
@@ -71,7 +74,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			leave()
 		}
 		a.gates.bodies.giveBack(req.held)
-		cut = a.account(out, r, began, panicked)
+		cut = a.account(out, r.WithContext(told.Traced(r.Context())), began, panicked)
 		told.End(r, req.route, out.status)
 		return cut
 	}

@@ -49,21 +49,35 @@ func NewServer(traces trace.TracerProvider, metrics metric.MeterProvider) (*Serv
 // Request is one request that is being answered.
 type Request struct {
 	s     *Server
-	span  trace.Span
+	id    string
+	span  trace.Span // nil: it is not known whose it is
 	begun time.Time
 }
 
-// Begin returns a context for what a request brings about, in the trace of its caller where that sends a traceparent.
+// Begin returns a context for a request of which it is not known whose it is.
 func (s *Server) Begin(r *http.Request, id string) (context.Context, *Request) {
-	ctx := propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
+	return context.WithValue(r.Context(), requestIDKey{}, id), &Request{s: s, id: id, begun: time.Now()}
+}
+
+// Enter is told that the request is somebody's who may ask: from here on it is a span, of the trace that its caller names. A
+// stranger has neither, so that nobody fills a trace, or makes a server write one, without a token.
+func (q *Request) Enter(ctx context.Context, r *http.Request) context.Context {
+	ctx = propagation.TraceContext{}.Extract(ctx, propagation.HeaderCarrier(r.Header))
 	alone := !trace.SpanContextFromContext(ctx).IsValid()
-	ctx, span := s.tracer.Start(ctx, method(r.Method), trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(
-		semconv.HTTPRequestMethodKey.String(method(r.Method)), requestKey.String(id)))
-	ctx = context.WithValue(ctx, requestIDKey{}, id)
+	ctx, q.span = q.s.tracer.Start(ctx, method(r.Method), trace.WithSpanKind(trace.SpanKindServer), trace.WithTimestamp(q.begun), trace.WithAttributes(
+		semconv.HTTPRequestMethodKey.String(method(r.Method)), requestKey.String(q.id)))
 	if alone {
 		ctx = Alone(ctx)
 	}
-	return ctx, &Request{s: s, span: span, begun: time.Now()}
+	return ctx
+}
+
+// Traced is a context with the span of the request, where there is one.
+func (q *Request) Traced(ctx context.Context) context.Context {
+	if q.span == nil {
+		return ctx
+	}
+	return trace.ContextWithSpan(ctx, q.span)
 }
 
 const requestKey = attribute.Key("perdure.request.id")
@@ -85,12 +99,14 @@ func (q *Request) End(r *http.Request, route string, status int) {
 		name += " " + route
 		attributes = append(attributes, semconv.HTTPRoute(route))
 	}
-	q.span.SetName(name)
-	q.span.SetAttributes(attributes...)
-	if status >= http.StatusInternalServerError {
-		q.span.SetStatus(codes.Error, http.StatusText(status))
+	if q.span != nil {
+		q.span.SetName(name)
+		q.span.SetAttributes(attributes...)
+		if status >= http.StatusInternalServerError {
+			q.span.SetStatus(codes.Error, http.StatusText(status))
+		}
+		q.span.End()
 	}
-	q.span.End()
 	q.s.requests.Record(context.Background(), time.Since(q.begun).Seconds(), httpconv.RequestMethodAttr(method(r.Method)), "http", attributes...)
 }
 
