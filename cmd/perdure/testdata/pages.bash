@@ -88,14 +88,17 @@ questions() {
 	REQUEST=$(perdure task show "$TASK" --jq .input_request.id)
 }
 
+# supervised prints the supervisors of the commands that run.
+supervised() { perdure doctor --processes -o json | grep -A8 '"state": *"alive"' | grep -oE '"supervisor": *[0-9]+' | grep -oE '[0-9]+'; }
+
 # cut_off lets a call or task lose everything in the middle: the server, the command's supervisor and the command. A server is at
 # work again afterwards. The supervisor takes its command along; the other way round it would keep how that ended.
 cut_off() {
+	until_so supervised
 	kill -9 "$SERVER"
 	wait "$SERVER" 2> "$HOME/wait.log"
 	SERVER=
-	perdure doctor --processes -o json > "$HOME/processes.json"
-	grep -oE '"supervisor": *[0-9]+' "$HOME/processes.json" | grep -oE '[0-9]+' | xargs kill -9
+	supervised | xargs kill -9
 	served perdure serve
 }
 
