@@ -113,9 +113,9 @@ func (t *Remote) Look(ctx context.Context, call tool.Call) (perdure.Remains, err
 	return perdure.RemainsAlive, nil
 }
 
-// Adopt implements tool.Survivor.
+// Adopt implements tool.Survivor. Whoever wants the call to end may have said so already: the server is told all the same.
 func (t *Remote) Adopt(ctx context.Context, call tool.Call, env tool.Env, sink tool.Sink) tool.Result {
-	h, found, err := t.handles.Kept(ctx, call)
+	h, found, err := t.handles.Kept(context.WithoutCancel(ctx), call)
 	switch {
 	case err != nil:
 		return tool.Internal(fmt.Errorf("find the remote task: %w", err))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
+	"github.com/perdure/perdure/tool"
 	"github.com/perdure/perdure/tool/mcptool"
 )
 
@@ -78,6 +79,29 @@ func TestRemoteTaskCancel(t *testing.T) {
 		if !task.CancelRequested() {
 			t.Errorf("%s of the server is %s", task.Tool, task.State)
 		}
+	}
+}
+
+// TestRemoteTaskCancelComesFirst: a cancel that comes while the call is taken up again, before anything is asked, reaches the server.
+func TestRemoteTaskCancelComesFirst(t *testing.T) {
+	t.Parallel()
+	f := newFar(t)
+	n := newNear(t, f, nil)
+	key := n.begin("hold_charge", `{"text":"a"}`)
+	f.Entered(t, "hold_charge", 1)
+	now := n.until(key, func(engine.HostCall) bool { return f.asked("tasks/get") > 0 })
+	n.kill()
+	found, ok := n.tools().Get("hold_charge")
+	if !ok {
+		t.Fatal("there is no hold_charge")
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(perdure.CauseCanceled)
+	call := tool.Call{Session: n.session, ID: key.Call, Task: now.Task.ID, Tool: "hold_charge"}
+	env := tool.Env{Call: call}
+	found.(tool.Survivor).Adopt(ctx, call, env, env.Report())
+	if got := f.asked("tasks/cancel"); got != 1 {
+		t.Errorf("%d cancels went through, want 1", got)
 	}
 }
 
