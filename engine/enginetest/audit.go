@@ -53,6 +53,7 @@ func deedsTold(t *testing.T, open Harness) {
 		{"one action", engine.AuditQuery{Action: "token.revoked"}, both[1:]},
 		{"a part of a word", engine.AuditQuery{Action: "tok*"}, nil},
 		{"a subject", engine.AuditQuery{Subject: id, Limit: 1}, both[:1]},
+		{"another subject", engine.AuditQuery{Subject: "another"}, nil},
 		{"somebody", engine.AuditQuery{Actor: first[0].Actor}, both},
 		{"nobody", engine.AuditQuery{Actor: "nobody"}, nil},
 		{"a session", engine.AuditQuery{Session: s.id}, nil},

@@ -450,15 +450,17 @@ func joinsPause(t *testing.T, open Harness) { // ST4
 	setup.Script = "prefix: true\nsteps:\n  - text: " + drawer + "\n    chunk: 16\n    pace: 1h\n"
 	s := begin(t, open, setup)
 	s.midway()
-	var got answered
-	enough := errors.New("enough")
-	err := s.eng.Follow(s.ctx, s.id, s.fold().Seq, func(f engine.Frame) error {
-		if err := got.take(f); err != nil {
-			return err
+	for _, after := range []int64{0, s.fold().Seq} {
+		var got answered
+		enough := errors.New("enough")
+		err := s.eng.Follow(s.ctx, s.id, after, func(f engine.Frame) error {
+			if err := got.take(f); err != nil || got.pieces == 0 {
+				return err
+			}
+			return enough
+		})
+		if !errors.Is(err, enough) || got.text != drawer[:16] || got.holes > 0 {
+			t.Errorf("after %d: got %+v, %v; journal:\n%s", after, got, err, s.story())
 		}
-		return enough
-	})
-	if !errors.Is(err, enough) || got.text != drawer[:16] || got.holes > 0 {
-		t.Errorf("got %+v, %v; journal:\n%s", got, err, s.story())
 	}
 }
