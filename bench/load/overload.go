@@ -18,13 +18,13 @@ import (
 
 const (
 	mostAskers = 7500                   // connections of the generator, of the 8,192 that a server takes
-	atPeak     = 64                     // of them that ask for the peak, each when it was answered
+	atPeak     = 32                     // of them that ask for the peak, each when it was answered: enough that the server is never without work
 	turns      = 80                     // of the session that is forked
 	inTime     = 5 * time.Second        // within which an answer is worth something: as many as ask for the peak have theirs after about a second
 	soon       = time.Second            // within which it is told of as well
 	warming    = 2 * time.Second        // of the flood, before answers are counted: those that are at work take about a second
 	window     = 500 * time.Millisecond // in which recovery is looked for
-	besides    = 100 * time.Millisecond // between two cancels, and two looks at health
+	besides    = 10                     // cancels a second, and looks at health, whatever becomes of those before
 	lightTime  = 2 * time.Second        // in which light requests are counted
 	calmTime   = 8 * time.Second        // of the phase after the flood
 	unsentMost = 0.05                   // of what is due: a generator that leaves out more was no load
@@ -34,14 +34,17 @@ const (
 type overloaded struct {
 	Light        float64 `json:"light_per_s"`   // answers of /healthz, by as many as for the peak: what generator and server can exchange
 	Peak         float64 `json:"peak_per_s"`    // forks made, by as many as ask again when they are answered
+	After        float64 `json:"after_per_s"`   // the same when all is over: what the machine can do changes
 	Offered      float64 `json:"offered_per_s"` // due in the flood, whatever became of those before
 	Sent         float64 `json:"sent_per_s"`
 	Unsent       float64 `json:"unsent_per_s"` // the generator had no connection for them, or could make none
 	LateP99      float64 `json:"late_p99_us"`  // from the moment at which one was due until it was sent
 	Goodput      float64 `json:"goodput_per_s"`
-	GoodputRatio float64 `json:"goodput_ratio"` // to the peak
-	Soon         float64 `json:"soon_per_s"`    // of it, within a second
-	Late         float64 `json:"late_per_s"`    // done, but too late to be worth something
+	PeakCost     float64 `json:"peak_cpu_us"`     // of the server's processor time for a fork at the peaks
+	Cost         float64 `json:"overload_cpu_us"` // the same in the flood, with all that is refused, as each that is not done costs too
+	GoodputRatio float64 `json:"goodput_ratio"`   // to the mean of the two peaks
+	Soon         float64 `json:"soon_per_s"`      // of it, within a second
+	Late         float64 `json:"late_per_s"`      // done, but too late to be worth something
 	Refused429   float64 `json:"refused_429_per_s"`
 	Refused503   float64 `json:"refused_503_per_s"`
 	Bad          int64   `json:"bad"`         // answers that are neither done nor 429 or 503 with Retry-After
@@ -55,15 +58,18 @@ type overloaded struct {
 	HealthP99    float64 `json:"health_p99_us"`
 	Recovery     float64 `json:"recovery_us"` // from the end of the flood until half of the peak is done as before it; -1: it was not
 	Threads      int64   `json:"server_threads"`
+	made         int64   // in the flood, in good time or not
 	Before       int64   `json:"server_before_bytes"`
 	During       int64   `json:"server_during_bytes"`
 }
 
 func (o *overloaded) print(w io.Writer) {
-	fmt.Fprintf(w, "overload   peak %.0f forks/s (light requests: %.0f/s); asked for %.0f/s, sent %.0f/s, not sent %.0f/s, sent late by p99 %.1f ms, over %d connections\n",
-		o.Peak, o.Light, o.Offered, o.Sent, o.Unsent, o.LateP99/1000, o.Connections)
+	fmt.Fprintf(w, "overload   peak %.0f forks/s before and %.0f after (light requests: %.0f/s); asked for %.0f/s, sent %.0f/s, not sent %.0f/s, sent late by p99 %.1f ms, over %d connections\n",
+		o.Peak, o.After, o.Light, o.Offered, o.Sent, o.Unsent, o.LateP99/1000, o.Connections)
 	fmt.Fprintf(w, "           done within 5 s %.1f/s: %.0f %% of the peak (goal 90), of it within a second %.1f/s, later %.1f/s; refused with 503 %.0f/s, with 429 %.0f/s; answered badly %d, not answered %d\n",
 		o.Goodput, 100*o.GoodputRatio, o.Soon, o.Late, o.Refused503, o.Refused429, o.Bad, o.Broken)
+	fmt.Fprintf(w, "           a fork takes the server's processor %.1f ms at the peaks and %.1f ms in the flood, what is refused with it: %.0f %% as many for the same\n",
+		o.PeakCost/1000, o.Cost/1000, 100*o.PeakCost/max(o.Cost, 1))
 	fmt.Fprintf(w, "           done p99 %.0f ms, refused p99 %.0f ms, health p99 %.0f ms; %d of %d cancels got through, p99 %.0f ms\n",
 		o.DoneP99/1000, o.RefusedP99/1000, o.HealthP99/1000, o.CancelsDone, o.Cancels, o.CancelP99/1000)
 	fmt.Fprintf(w, "           recovered after %.1f s (goal 5); server %.1f MiB before, %.1f MiB at most, %d threads\n",
@@ -120,9 +126,10 @@ func measureOverload(ctx context.Context, o options, at site) (f printed, faults
 	}
 	st.request = s.request("POST", "/v1/sessions/"+string(long.ID)+"/fork", "{}")
 	found := &overloaded{}
-	fmt.Fprintf(at.progress, "load: what %s can do, for %s; then %d times that for %s, then half of it\n", s.url, o.phase, o.times, o.phase)
-	found.Light = st.closed(ctx, s.request("GET", "/healthz", ""), http.StatusOK, lightTime)
-	found.Peak = st.closed(ctx, st.request, http.StatusCreated, st.phase)
+	fmt.Fprintf(at.progress, "load: what %s can do, for %s; then %d times that for %s, then half of it, and what it can do once more\n", s.url, o.phase, o.times, o.phase)
+	found.Light, _ = st.closed(ctx, s.request("GET", "/healthz", ""), http.StatusOK, lightTime)
+	var before, after float64
+	found.Peak, before = st.closed(ctx, st.request, http.StatusCreated, st.phase)
 	found.Before = s.residentBytes()
 	watching, stop := context.WithCancel(ctx)
 	var group sync.WaitGroup
@@ -131,6 +138,9 @@ func measureOverload(ctx context.Context, o options, at site) (f printed, faults
 	found.During, found.Threads = s.most.Load(), s.threads()
 	stop()
 	group.Wait()
+	found.After, after = st.closed(ctx, st.request, http.StatusCreated, st.phase)
+	found.PeakCost = (before + after) / 2
+	found.GoodputRatio = 2 * found.Goodput / max(found.Peak+found.After, 1)
 	return found, found.faults(), ctx.Err()
 }
 
@@ -149,9 +159,10 @@ func (o *overloaded) faults() []error {
 	return all
 }
 
-// closed is how much is done in a second by those who ask again as soon as they are answered.
-func (st *storm) closed(ctx context.Context, request []byte, want int, length time.Duration) float64 {
-	over := time.Now().Add(length)
+// closed is how much is done in a second for those who ask again as soon as they are answered, and what each took of the server's
+// processor time, in microseconds.
+func (st *storm) closed(ctx context.Context, request []byte, want int, length time.Duration) (perSecond, cost float64) {
+	busy, over := st.busy(), time.Now().Add(length)
 	var done atomic.Int64
 	var group sync.WaitGroup
 	for range atPeak {
@@ -170,30 +181,38 @@ func (st *storm) closed(ctx context.Context, request []byte, want int, length ti
 	}
 	began := time.Now()
 	group.Wait()
-	return float64(done.Load()) / time.Since(began).Seconds()
+	return float64(done.Load()) / time.Since(began).Seconds(), each(st.busy()-busy, done.Load())
+}
+
+// each is what one of n took, in microseconds.
+func each(all time.Duration, n int64) float64 {
+	return float64(all.Microseconds()) / float64(max(n, 1))
 }
 
 // flood asks for many times the peak, and then for half of it.
 func (st *storm) flood(ctx context.Context, f *overloaded, quiet perdure.SessionID) {
 	asking, stop := context.WithCancel(ctx)
-	flooding, calm := context.WithCancel(asking)
-	cancel := st.server.request("POST", "/v1/sessions/"+string(quiet)+"/tasks/cancel", "{}")
-	var cancels, health []answered
+	cancels := &storm{server: st.server, request: st.server.request("POST", "/v1/sessions/"+string(quiet)+"/tasks/cancel", "{}")}
+	health := &storm{server: st.server, request: st.server.request("GET", "/healthz", "")}
 	var beside sync.WaitGroup
-	beside.Go(func() { cancels = st.beside(flooding, cancel) })
-	beside.Go(func() { health = st.beside(flooding, st.server.request("GET", "/healthz", "")) })
-	began := time.Now()
+	for _, few := range []*storm{cancels, health} {
+		beside.Go(func() { few.pace(asking, besides, st.phase) })
+	}
+	began, busy := time.Now(), st.busy()
 	st.pace(asking, f.Peak*float64(st.times), st.phase)
 	length := time.Since(began)
-	calm()
+	busy = st.busy() - busy
 	beside.Wait()
 	ended := began.Add(length)
 	st.pace(asking, f.Peak/2, calmTime)
 	stop()
-	st.group.Wait()
+	for _, all := range []*storm{st, cancels, health} {
+		all.group.Wait()
+	}
 	f.Connections = st.askers
 	f.tell(st.all, ended, length)
-	f.besides(cancels, health)
+	f.Cost = each(busy, f.made)
+	f.besides(cancels.all, health.all)
 	f.recovered(st.all, ended)
 }
 
@@ -281,26 +300,6 @@ func (st *storm) one(c *raw, request []byte, due time.Time) (*raw, answered) {
 	return c, one
 }
 
-// beside sends the same request now and then.
-func (st *storm) beside(ctx context.Context, request []byte) (all []answered) {
-	var c *raw
-	tick := time.NewTicker(besides)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-			var one answered
-			c, one = st.one(c, request, time.Now())
-			all = append(all, one)
-		case <-ctx.Done():
-			if c != nil {
-				_ = c.Close()
-			}
-			return all
-		}
-	}
-}
-
 // tell writes what became of the flood.
 func (o *overloaded) tell(all []answered, ended time.Time, length time.Duration) {
 	var done, refused, late []time.Duration
@@ -319,6 +318,9 @@ func (o *overloaded) tell(all []answered, ended time.Time, length time.Duration)
 		case one.status == http.StatusCreated:
 			done = append(done, one.took)
 			at := one.due.Add(one.took)
+			if !at.After(ended) {
+				o.made++
+			}
 			switch {
 			case at.Before(begins) || at.After(ended):
 			case one.took > inTime:
@@ -345,7 +347,6 @@ func (o *overloaded) tell(all []answered, ended time.Time, length time.Duration)
 	counted := (length - warming).Seconds()
 	o.Goodput, o.Soon, o.Late = float64(good)/counted, float64(quick)/counted, float64(slow)/counted
 	o.Refused503, o.Refused429 = per(busy), per(len(refused)-busy)
-	o.GoodputRatio = o.Goodput / max(o.Peak, 1)
 	o.LateP99, o.DoneP99, o.RefusedP99 = micros(late, 0.99), micros(done, 0.99), micros(refused, 0.99)
 }
 

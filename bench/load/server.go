@@ -216,3 +216,29 @@ func (s *server) threads() int64 {
 	}
 	return int64(len(tasks))
 }
+
+// ticksASecond is in what /proc/PID/stat counts: USER_HZ, which is the same on all of Linux's machines that Go runs on (proc(5)).
+const ticksASecond = 100
+
+// busy is for how long the server has been on a processor; 0 where the system does not say.
+func (s *server) busy() time.Duration {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(s.cmd.Process.Pid) + "/stat")
+	if err != nil {
+		return 0
+	}
+	_, rest, _ := strings.Cut(string(text), ") ") // the name before it may hold spaces
+	fields := strings.Fields(rest)
+	const user, system = 14 - 3, 15 - 3 // of which the third is the first of the rest
+	if len(fields) <= system {
+		return 0
+	}
+	var ticks int64
+	for _, field := range []string{fields[user], fields[system]} {
+		n, err := strconv.ParseInt(field, 10, 64)
+		if err != nil {
+			return 0
+		}
+		ticks += n
+	}
+	return time.Duration(ticks) * time.Second / ticksASecond
+}

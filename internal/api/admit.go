@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -13,7 +14,7 @@ import (
 // (R23). What is more is refused at once, with 503. Each kind of request has places of its own: one that is overrun leaves the
 // others as they are. The zero value is the defaults.
 type Admission struct {
-	Writes   int           // requests that commit, in work at a time; 0: 64
+	Writes   int           // requests that commit, in work at a time; 0: 16 for each processor, at most 64
 	Waiting  int           // more of them that wait for a place; 0: 256
 	Patience time.Duration // of those; 0: 1 s
 	Urgent   int           // what ends or holds up work: cancel, interrupt, deny, pause; as many wait; 0: 32
@@ -24,8 +25,15 @@ type Admission struct {
 	Rate     int           // requests a second of one principal, but for those that stop work; 0: any number
 }
 
+// Who is in work shares the processors with all others who are: more at a time make each of them later, and whoever only wants to
+// cancel, too, while no more is done. It is more than one for each processor so that many commits share one flush of the disk.
+const (
+	writesPerProcessor = 16
+	mostWrites         = 64
+)
+
 func (c Admission) withDefaults() Admission {
-	c.Writes = orDefault(c.Writes, 64)
+	c.Writes = orDefault(c.Writes, min(writesPerProcessor*runtime.GOMAXPROCS(0), mostWrites))
 	c.Waiting = orDefault(c.Waiting, 256)
 	c.Patience = orDefault(c.Patience, time.Second)
 	c.Urgent = orDefault(c.Urgent, 32)

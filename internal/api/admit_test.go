@@ -205,8 +205,8 @@ func TestGatePatience(t *testing.T) {
 	})
 }
 
-// TestR23GateHurry: while somebody has waited all the time for as long as the patience, who comes waits for a part of it only; when
-// nobody waited in between, patience is whole again.
+// TestR23GateHurry: once somebody was refused, who comes waits for a part of the patience only; when for as long as the patience
+// nobody was, it is whole again. A line that goes on without a refusal is no overload.
 func TestR23GateHurry(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -214,26 +214,40 @@ func TestR23GateHurry(t *testing.T) {
 		if err := g.enter(t.Context(), "a"); err != nil {
 			t.Fatal(err)
 		}
-		refused := make(chan time.Duration, 10)
-		come := func() {
+		for range 10 { // each waits for 900 ms, the line is never empty, and nobody is refused
+			let := make(chan error)
+			for range 2 {
+				go func() { let <- g.enter(t.Context(), "a") }()
+			}
+			<-time.After(900 * time.Millisecond)
+			for range 2 {
+				g.leave()
+				if err := <-let; err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		refused := func() time.Duration {
 			began := time.Now()
-			if err := g.enter(t.Context(), "a"); refusedBy(err) {
-				refused <- time.Since(began)
+			if err := g.enter(t.Context(), "a"); !refusedBy(err) {
+				t.Errorf("got %v", err)
+			}
+			return time.Since(began)
+		}
+		for i, want := range []time.Duration{time.Second, time.Second / hurry, time.Second / hurry} {
+			if got := refused(); got != want {
+				t.Errorf("%d: refused after %s, want %s", i, got, want)
 			}
 		}
-		go come()
-		<-time.After(900 * time.Millisecond)
-		go come()                            // the line is never empty from here on
-		<-time.After(200 * time.Millisecond) // the first one was refused
-		come()
-		for _, want := range []time.Duration{time.Second, time.Second / hurry, time.Second} {
-			if got := <-refused; got != want {
-				t.Errorf("refused after %s, want %s", got, want)
-			}
+		gone, cancel := context.WithTimeout(t.Context(), time.Second/hurry/2)
+		defer cancel()
+		<-time.After(time.Second - time.Second/hurry/2)
+		if err := g.enter(gone, "a"); refusedBy(err) { // who goes by themselves is not refused
+			t.Errorf("got %v", err)
 		}
-		come()
-		if got := <-refused; got != time.Second {
-			t.Errorf("after a pause it was refused after %s", got)
+		<-time.After(time.Second / hurry / 2)
+		if got := refused(); got != time.Second {
+			t.Errorf("when nobody was refused for as long as that, it was refused after %s", got)
 		}
 	})
 }

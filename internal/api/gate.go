@@ -11,10 +11,9 @@ import (
 )
 
 // gate lets so many in at a time, and lets so many more wait for a moment. Principals who wait take turns, each of them in the order
-// in which their requests came, so that one who asks for much costs another one little (R22). When somebody has waited without a
-// pause for as long as the patience, that is no moment any more but an overload: then each waits for a hurry of it only, so that who
-// comes in is still done in good time and does not come in to be late (R23). It is safe for concurrent use and has no goroutines of its
-// own.
+// in which their requests came, so that one who asks for much costs another one little (R22). While requests are refused there is
+// an overload, in which a place is never free for long: then each waits for a hurry of the patience only, so that who comes in is
+// still done in good time and does not come in to be late (R23). It is safe for concurrent use and has no goroutines of its own.
 type gate struct {
 	name     string
 	places   int
@@ -24,7 +23,7 @@ type gate struct {
 	mu      sync.Mutex
 	in      int                  // guarded by mu, as are the fields below
 	waiting int                  // in all lines
-	since   time.Time            // when the first one came of those who wait without a pause; of no meaning when nobody waits
+	refused time.Time            // when somebody was refused last
 	lines   map[string][]*waiter // by principal; none is empty
 	turns   []string             // whose line comes next: the keys of lines
 }
@@ -39,14 +38,18 @@ func newGate(name string, places, waiting int, patience time.Duration) *gate {
 	return &gate{name: name, places: places, most: waiting, patience: patience, lines: map[string][]*waiter{}}
 }
 
-// full reports whether enter would refuse a principal now.
+// full reports whether enter would refuse a principal now, who then is refused.
 func (g *gate) full(who string) bool {
 	if g == nil {
 		return false
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.in >= g.places && g.waiting >= g.most && g.longer(who) == ""
+	full := g.in >= g.places && g.waiting >= g.most && g.longer(who) == ""
+	if full {
+		g.refused = time.Now()
+	}
+	return full
 }
 
 // longer is who waits with so many more requests than a principal that one of them has to make room for theirs; empty: nobody.
@@ -80,7 +83,7 @@ func (g *gate) enter(ctx context.Context, who string) error {
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
-	if g.drop(who, w) {
+	if g.drop(who, w, ctx.Err() == nil) {
 		return err
 	}
 	if told := <-w.told; told != nil || ctx.Err() == nil {
@@ -98,7 +101,12 @@ func (g *gate) stand(who string) (_ *waiter, patience time.Duration, err error) 
 		g.in++
 		return nil, 0, nil
 	}
+	now := time.Now()
+	if patience = g.patience; now.Sub(g.refused) < g.patience {
+		patience /= hurry
+	}
 	if g.waiting >= g.most {
+		g.refused = now
 		other := g.longer(who)
 		if other == "" {
 			return nil, 0, g.refusal()
@@ -107,13 +115,6 @@ func (g *gate) stand(who string) (_ *waiter, patience time.Duration, err error) 
 		last := line[len(line)-1] // who has waited least
 		g.remove(other, len(line)-1)
 		last.told <- g.refusal()
-	}
-	now := time.Now()
-	if g.waiting == 0 {
-		g.since = now
-	}
-	if patience = g.patience; now.Sub(g.since) >= g.patience {
-		patience /= hurry
 	}
 	w := &waiter{told: make(chan error, 1)}
 	if len(g.lines[who]) == 0 {
@@ -124,15 +125,19 @@ func (g *gate) stand(who string) (_ *waiter, patience time.Duration, err error) 
 	return w, patience, nil
 }
 
-// drop takes one who waits out of the line. Not ok: they were told something.
-func (g *gate) drop(who string, w *waiter) (ok bool) {
+// drop takes one who waits out of the line, who is refused or has gone. Not ok: they were told something.
+func (g *gate) drop(who string, w *waiter, refused bool) (ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	i := slices.Index(g.lines[who], w)
-	if i >= 0 {
-		g.remove(who, i)
+	if i < 0 {
+		return false
 	}
-	return i >= 0
+	g.remove(who, i)
+	if refused {
+		g.refused = time.Now()
+	}
+	return true
 }
 
 // remove takes one who waits out of a line. The lock is held.
