@@ -33,7 +33,8 @@ type Agent struct {
 	Harness   perdure.HarnessID `json:"harness_id,omitempty"` // the leaf of its chain; empty: it stands alone
 	Overlay   Overlay           `json:"overlay"`
 	Status    Status            `json:"status"`
-	Version   int64             `json:"version"` // as a harness's
+	Version   int64             `json:"version"`      // as a harness's
+	By        string            `json:"by,omitempty"` // who wrote this version; empty: nobody said
 	CreatedAt time.Time         `json:"created_at"`
 	UpdatedAt time.Time         `json:"updated_at"`
 }

@@ -21,7 +21,8 @@ type Overlay struct {
 	Tools             []string              `json:"tools,omitempty"`               // by name, added; AllTools: all of them. None at all: only what the capabilities bring
 	InitialFiles      []File                `json:"initial_files,omitempty"`       // written when the session is made; a path again replaces the file above
 	NetworkAccess     []perdure.NetworkList `json:"network_access,omitempty"`      // one list a layer, root first; each only narrows (NL2)
-	DefaultModel      perdure.ModelID       `json:"default_model_id,omitempty"`    // empty: that of the layer above (N10)
+	Model             string                `json:"model,omitempty"`               // by the name that the engine knows it by; a layer that names a model replaces the one above, however both say it, and this comes before DefaultModel
+	DefaultModel      perdure.ModelID       `json:"default_model_id,omitempty"`    // of a model that is kept; empty, and no Model: that of the layer above (N10)
 	MaxIterations     Limit                 `json:"max_iterations,omitzero"`       // reason steps a turn
 	ParallelToolCalls *bool                 `json:"parallel_tool_calls,omitempty"` // nil: as above; false: one after another (TN11)
 	Background        *bool                 `json:"background,omitempty"`          // nil: as above; false keeps the background set out (TL33)
@@ -85,7 +86,9 @@ func (o Overlay) under(child Overlay) Overlay {
 	for _, l := range child.NetworkAccess {
 		o.NetworkAccess = append(o.NetworkAccess, perdure.NetworkList{Allowed: slices.Clone(l.Allowed), Blocked: slices.Clone(l.Blocked)})
 	}
-	o.DefaultModel = orAbove(child.DefaultModel, o.DefaultModel)
+	if child.Model != "" || child.DefaultModel != "" {
+		o.Model, o.DefaultModel = child.Model, child.DefaultModel
+	}
 	o.MaxIterations = o.MaxIterations.under(child.MaxIterations)
 	o.ParallelToolCalls = flag(o.ParallelToolCalls, child.ParallelToolCalls)
 	o.Background = flag(o.Background, child.Background)

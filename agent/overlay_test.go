@@ -30,6 +30,7 @@ func anyOverlay() *rapid.Generator[agent.Overlay] {
 		}
 		o := agent.Overlay{
 			SystemPrompt: word("prompt", "one", "two\n\nlines"), Capabilities: words("capabilities", "a", "b", "c"), Tools: words("tools", "x", "y", agent.AllTools),
+			Model:         word("name", "openai:a", "openai:b"),
 			DefaultModel:  perdure.ModelID(word("model", "model_"+strings.Repeat("1", 32), "model_"+strings.Repeat("2", 32))),
 			MaxIterations: limit("iterations"), ParallelToolCalls: flag("parallel"), Background: flag("background"),
 			SoftBudgetMS: rapid.SampledFrom([]int64{0, -1, 5}).Draw(t, "soft"),

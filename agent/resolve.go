@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -14,73 +15,102 @@ import (
 // The bounds of an overlay, each alone and all folded.
 const (
 	maxPromptBytes = 256 << 10
-	maxNames       = 1_000 // tools and capabilities, of each
+	maxModelBytes  = 4 << 10 // of a model's name, which may have the URL of its server
+	maxNames       = 1_000   // tools and capabilities, of each
 	maxFiles       = 1_000
 	maxFileBytes   = 10 << 20 // of all initial files together: they are written in the commit that makes the session
 )
 
-// Check returns all that is wrong with an overlay, in one error. It is Invalid.
-func (o Overlay) Check() error {
-	errs := []error{o.checkNames(), o.checkFiles()}
-	if len(o.SystemPrompt) > maxPromptBytes {
-		errs = append(errs, fmt.Errorf("%w system_prompt: it has %d bytes, at most %d are allowed", perdure.Invalid, len(o.SystemPrompt), maxPromptBytes))
+// FieldError is what is wrong with a field of an overlay. It is Invalid.
+type FieldError struct {
+	Field string // as JSON has it, below others with a slash between
+	Err   error
+}
+
+// Error says what is wrong, and with what.
+func (e *FieldError) Error() string { return e.Err.Error() }
+
+// Unwrap makes it Invalid.
+func (e *FieldError) Unwrap() error { return e.Err }
+
+// faults is what was found wrong.
+type faults []error
+
+// add adds what is wrong with a field; nil: nothing.
+func (f *faults) add(field string, err error) {
+	if err != nil {
+		*f = append(*f, &FieldError{field, err})
 	}
+}
+
+// Check returns all that is wrong with an overlay, joined, each a *[FieldError]. It is Invalid.
+func (o Overlay) Check() error {
+	var wrong faults
+	if len(o.SystemPrompt) > maxPromptBytes {
+		wrong.add("system_prompt", fmt.Errorf("%w system_prompt: it has %d bytes, at most %d are allowed", perdure.Invalid, len(o.SystemPrompt), maxPromptBytes))
+	}
+	wrong.add("tools", checkNames("tools", o.Tools))
+	wrong.add("capabilities", checkNames("capabilities", o.Capabilities))
+	o.checkFiles(&wrong)
 	for i, l := range o.NetworkAccess {
 		if err := l.Check(); err != nil {
-			errs = append(errs, fmt.Errorf("network_access %d: %w", i+1, err))
+			wrong.add(fmt.Sprintf("network_access/%d", i), fmt.Errorf("network_access %d: %w", i+1, err))
 		}
+	}
+	if len(o.Model) > maxModelBytes {
+		wrong.add("model", fmt.Errorf("%w model: it has %d bytes, at most %d are allowed", perdure.Invalid, len(o.Model), maxModelBytes))
 	}
 	if o.DefaultModel != "" {
 		_, err := perdure.ParseID[perdure.ModelID](string(o.DefaultModel))
-		errs = append(errs, err)
+		wrong.add("default_model_id", err)
 	}
 	if o.SoftBudgetMS < -1 {
-		errs = append(errs, fmt.Errorf("%w soft_budget_ms %d: a number of milliseconds, or -1 for never", perdure.Invalid, o.SoftBudgetMS))
+		wrong.add("soft_budget_ms", fmt.Errorf("%w soft_budget_ms %d: a number of milliseconds, or -1 for never", perdure.Invalid, o.SoftBudgetMS))
 	}
 	if o.Recovery != "" && o.Recovery != perdure.RecoverContinue && o.Recovery != perdure.RecoverFinalize && o.Recovery != perdure.RecoverRestart {
-		errs = append(errs, fmt.Errorf("%w recovery %q: continue, finalize or restart", perdure.Invalid, o.Recovery))
+		wrong.add("recovery", fmt.Errorf("%w recovery %q: continue, finalize or restart", perdure.Invalid, o.Recovery))
 	}
-	errs = append(errs, o.MaxIterations.check("max_iterations"), o.Limits.ContextTokens.check("limits.context_tokens"),
-		o.Limits.ParallelCalls.check("limits.parallel_calls"), o.Limits.Continuations.check("limits.continuations"), o.Limits.SealAfter.check("limits.seal_after"))
-	return errors.Join(errs...)
+	for _, l := range []struct {
+		field string
+		limit Limit
+	}{
+		{"max_iterations", o.MaxIterations}, {"limits/context_tokens", o.Limits.ContextTokens}, {"limits/parallel_calls", o.Limits.ParallelCalls},
+		{"limits/continuations", o.Limits.Continuations}, {"limits/seal_after", o.Limits.SealAfter},
+	} {
+		wrong.add(l.field, l.limit.check(strings.ReplaceAll(l.field, "/", ".")))
+	}
+	return errors.Join(wrong...)
 }
 
-// checkNames looks at tools and capabilities. Whether there are such is the engine's to know.
-func (o Overlay) checkNames() error {
-	var errs []error
-	for _, list := range []struct {
-		what  string
-		names []string
-	}{{"tools", o.Tools}, {"capabilities", o.Capabilities}} {
-		if len(list.names) > maxNames {
-			errs = append(errs, fmt.Errorf("%w %s: %d of them, at most %d are allowed", perdure.Invalid, list.what, len(list.names), maxNames))
-		}
-		if slices.Contains(list.names, "") {
-			errs = append(errs, fmt.Errorf("%w %s: one has no name", perdure.Invalid, list.what))
-		}
+// checkNames looks at tools or capabilities. Whether there are such is the engine's to know.
+func checkNames(what string, names []string) error {
+	switch {
+	case len(names) > maxNames:
+		return fmt.Errorf("%w %s: %d of them, at most %d are allowed", perdure.Invalid, what, len(names), maxNames)
+	case slices.Contains(names, ""):
+		return fmt.Errorf("%w %s: one has no name", perdure.Invalid, what)
 	}
-	return errors.Join(errs...)
+	return nil
 }
 
 // checkFiles looks at the initial files. Their paths are looked at again where they are written.
-func (o Overlay) checkFiles() error {
-	var errs []error
+func (o Overlay) checkFiles(wrong *faults) {
 	size := 0
-	for _, f := range o.InitialFiles {
+	for i, f := range o.InitialFiles {
 		size += len(f.Content)
+		field := fmt.Sprintf("initial_files/%d", i)
 		if !path.IsAbs(f.Path) || path.Clean(f.Path) == "/" || strings.ContainsRune(f.Path, 0) || slices.Contains(strings.Split(f.Path, "/"), "..") {
-			errs = append(errs, fmt.Errorf("%w initial file %q: its path must be absolute, without .. and NUL, and name a file", perdure.Invalid, f.Path))
+			wrong.add(field+"/path", fmt.Errorf("%w initial file %q: its path must be absolute, without .. and NUL, and name a file", perdure.Invalid, f.Path))
 		}
 		_, err := base64.StdEncoding.DecodeString(f.Content)
 		if f.Encoding != "" && f.Encoding != "text" && (f.Encoding != "base64" || err != nil) {
-			errs = append(errs, fmt.Errorf("%w initial file %q: its content is not %.40q: text or base64", perdure.Invalid, f.Path, f.Encoding))
+			wrong.add(field+"/content", fmt.Errorf("%w initial file %q: its content is not %.40q: text or base64", perdure.Invalid, f.Path, f.Encoding))
 		}
 	}
 	if size > maxFileBytes || len(o.InitialFiles) > maxFiles {
-		errs = append(errs, fmt.Errorf("%w initial_files: %d with %d bytes, at most %d with %d bytes are allowed",
+		wrong.add("initial_files", fmt.Errorf("%w initial_files: %d with %d bytes, at most %d with %d bytes are allowed",
 			perdure.Invalid, len(o.InitialFiles), size, maxFiles, maxFileBytes))
 	}
-	return errors.Join(errs...)
 }
 
 // Resolve makes the agent that a session is created with of a folded overlay (N9). Capabilities and the model stand in it by
@@ -92,7 +122,7 @@ func Resolve(o Overlay) (perdure.Agent, error) {
 	}
 	o = Fold(o) // of its own
 	resolved := perdure.Agent{
-		Instructions: o.SystemPrompt, Model: string(o.DefaultModel), Tools: o.Tools, Capabilities: o.Capabilities,
+		Instructions: o.SystemPrompt, Model: cmp.Or(o.Model, string(o.DefaultModel)), Tools: o.Tools, Capabilities: o.Capabilities,
 		MaxIterations:    o.MaxIterations.effective(perdure.DefaultMaxIterations),
 		MaxContextTokens: o.Limits.ContextTokens.effective(0),
 		MaxParallelCalls: o.Limits.ParallelCalls.effective(perdure.DefaultParallelCalls),

@@ -35,6 +35,7 @@ type Engine interface {
 	WebhookDeliveries
 	Tools
 	Agents
+	AgentStarts
 	Connections
 	Providers
 	HostCalls

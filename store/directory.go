@@ -82,11 +82,14 @@ type AgentReader interface {
 	Agent(id perdure.AgentID) (a agent.Agent, found bool, err error)
 	// Agents lists agents.
 	Agents(filter agent.StatusFilter) ([]agent.Agent, error)
+	// AgentVersions returns an agent as each write left it, the newest first; limit 0 means all. Of one that is not there are none.
+	AgentVersions(id perdure.AgentID, limit int) ([]agent.Agent, error)
 }
 
 // AgentWriter writes agents.
 type AgentWriter interface {
-	// PutAgent adds or replaces an agent. Invalid, too: its harness is not there, or its status goes back (N11).
+	// PutAgent adds or replaces an agent, and keeps what it was before. Invalid, too: its harness is not there, or its status
+	// goes back (N11).
 	PutAgent(a agent.Agent) (agent.Agent, error)
 }
 

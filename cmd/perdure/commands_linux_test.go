@@ -157,6 +157,8 @@ func newDesk(t *testing.T) *desk {
 	model := d.script(deskScript)
 	d.write(filepath.Join(d.data, "mcp.json"), `{"agents": {"helper": {"model": "`+model+`", "instructions": "You help."}}, "mcpServers": {"wiki": {"command": "none-such"}}}`)
 	d.write(filepath.Join(d.dir, "hello.txt"), "hello\n")
+	d.write(filepath.Join(d.dir, "agent.yaml"), "name: applied\nsystem_prompt: You read.\n")
+	d.write(filepath.Join(d.dir, "written.yaml"), "name: written\n")
 	d.write(filepath.Join(d.dir, "key.txt"), "s3cr3t\n")
 	d.must("egress allow --webhook " + strings.TrimPrefix(hook.URL, "http://") + " --data " + d.data)
 	d.serve = []string{"--ask", "echo"}
@@ -183,6 +185,7 @@ func newDesk(t *testing.T) *desk {
 	d.until("tasks, a call, and questions", func() bool {
 		return d.must("task list --session "+build+" --state running --jq length") == "2" && alive(t, d.data) == 3 && d.must("approval list --jq length") == "4"
 	})
+	d.must("agent apply " + filepath.Join(d.dir, "written.yaml"))
 	d.must("file put " + kept + " " + filepath.Join(d.dir, "hello.txt") + " /hello.txt")
 	d.must("value set " + kept + " colour blue")
 	d.must("schedule create @daily --session " + kept + " --message hello --title daily")
@@ -411,6 +414,7 @@ func destroying() [][2]string {
 		{"budget remove {budget}", "budget show"}, {"session delete doomed", "session list --jq [.[].id]"}, {"token revoke reader", "token list"},
 		{"file rm {kept} /hello.txt", "file ls {kept}"}, {"value delete {kept} colour", "value list {kept}"}, {"secret delete {kept} BANK_KEY", "secret list {kept}"},
 		{"resource release {doubt} box", "resource list {doubt}"}, {"webhook delete {hook}", "webhook list"},
+		{"agent delete written", "agent list"},
 	}
 }
 

@@ -23,6 +23,13 @@ func (r *reader) EffectiveAgent(ctx context.Context, id string) (engine.Effectiv
 	})
 }
 
+// AgentVersions implements engine.Agents.
+func (r *reader) AgentVersions(ctx context.Context, id string, limit int) ([]engine.AgentEntry, error) {
+	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) ([]engine.AgentEntry, error) {
+		return eng.AgentVersions(ctx, id, limit)
+	})
+}
+
 // Connections implements engine.Connections.
 func (r *reader) Connections(ctx context.Context) ([]engine.Connection, error) {
 	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) ([]engine.Connection, error) { return eng.Connections(ctx) })

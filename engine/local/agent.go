@@ -150,7 +150,9 @@ func (e *Engine) overlaid(ctx context.Context, o tool.SessionOrder) (made overla
 		}
 		harness = leaf
 		folded = agent.Fold(append(layers, preset, o.Overlay, agent.Overlay{Locale: o.Locale})...)
-		model, err = modelOf(r, folded.DefaultModel)
+		if model = folded.Model; model == "" {
+			model, err = modelOf(r, folded.DefaultModel)
+		}
 		return err
 	})
 	if err != nil {

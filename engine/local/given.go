@@ -11,7 +11,6 @@ import (
 	"github.com/perdure/perdure/agent"
 	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/store"
-	"github.com/perdure/perdure/tool"
 )
 
 // Given is what a program was started with and lets callers see. The zero value is nothing.
@@ -66,44 +65,26 @@ func givenEntry(name string, g GivenAgent) engine.AgentEntry {
 func keptEntry(a agent.Agent) (engine.AgentEntry, error) {
 	overlay, err := json.Marshal(a.Overlay)
 	return engine.AgentEntry{
-		ID: string(a.ID), Name: a.Name, Source: engine.AgentKept, Harness: a.Harness, Overlay: overlay, Status: string(a.Status), Version: a.Version,
+		ID: string(a.ID), Name: a.Name, Source: engine.AgentKept, Harness: a.Harness, Overlay: overlay, Status: string(a.Status), Version: a.Version, By: a.By,
 		CreatedAt: a.CreatedAt, UpdatedAt: a.UpdatedAt,
 	}, err
 }
 
 // Agent returns an agent.
-func (e *Engine) Agent(ctx context.Context, id string) (entry engine.AgentEntry, err error) {
-	given, err := e.cfg.Given.agents()
-	if err != nil {
-		return entry, fmt.Errorf("agent %.80q: %w", id, err)
+func (e *Engine) Agent(ctx context.Context, id string) (engine.AgentEntry, error) {
+	given, kept, err := e.findAgent(ctx, id)
+	switch {
+	case err != nil:
+		return engine.AgentEntry{}, err
+	case given != nil:
+		return givenEntry(id, *given), nil
 	}
-	if one, ok := given[id]; ok {
-		return givenEntry(id, one), nil
-	}
-	return entry, e.view(ctx, func(r store.Reader) error {
-		kept, found, err := r.Agent(perdure.AgentID(id))
-		if err == nil && !found {
-			err = fmt.Errorf("agent %.80q: %w", id, perdure.NotFound)
-		}
-		if err == nil {
-			entry, err = keptEntry(kept)
-		}
-		return err
-	})
+	return keptEntry(kept)
 }
 
 // EffectiveAgent is an agent as a session that begins now would have it.
 func (e *Engine) EffectiveAgent(ctx context.Context, id string) (engine.EffectiveAgent, error) {
-	var made overlaid
-	given, err := e.cfg.Given.agents()
-	if one, ok := given[id]; ok && err == nil {
-		made.agent = one.Agent
-		made.files, err = e.equip(&made.agent)
-	} else if err == nil {
-		if _, err = e.Agent(ctx, id); err == nil {
-			made, err = e.overlaid(ctx, tool.SessionOrder{Agent: perdure.AgentID(id)})
-		}
-	}
+	made, err := e.overlaidOf(ctx, engine.AgentOrder{Agent: id})
 	if err != nil {
 		return engine.EffectiveAgent{}, fmt.Errorf("effective agent: %w", err)
 	}

@@ -4,7 +4,10 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/google/uuid"
+
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/agent"
 	"github.com/perdure/perdure/engine"
 )
 
@@ -21,6 +24,79 @@ func (e *Engine) Agent(ctx context.Context, id string) (a engine.AgentEntry, err
 // EffectiveAgent is an agent as a session that begins now would have it.
 func (e *Engine) EffectiveAgent(ctx context.Context, id string) (a engine.EffectiveAgent, err error) {
 	return a, e.named(ctx, request{what: "effective agent", path: "/v1/agents/", under: "/effective"}, id, &a)
+}
+
+// AgentVersions returns an agent as each write left it, the newest first.
+func (e *Engine) AgentVersions(ctx context.Context, id string, limit int) ([]engine.AgentEntry, error) {
+	if id == "" {
+		return nil, fmt.Errorf("agent: %w", perdure.NotFound)
+	}
+	return list[engine.AgentEntry](ctx, e, request{what: fmt.Sprintf("versions of agent %.80q", id), path: "/v1/agents/" + keySegment(id) + "/versions"}, max(limit, 0))
+}
+
+// PutAgent adds an agent, or replaces one that is kept.
+func (e *Engine) PutAgent(ctx context.Context, w engine.AgentWrite) (a engine.AgentEntry, err error) {
+	if w.Name == "" { // the path could not say it
+		return a, fmt.Errorf("put agent: %w", engine.CheckAgentName(w.Name))
+	}
+	body := struct {
+		ID      perdure.AgentID   `json:"id,omitempty"`
+		Harness perdure.HarnessID `json:"harness_id,omitempty"`
+		agent.Overlay
+	}{w.ID, w.Harness, w.Overlay}
+	r := request{what: fmt.Sprintf("put agent %.80q", w.Name), path: "/v1/agents/" + keySegment(w.Name), body: body, put: true, header: map[string]string{ifNoneMatch: "*"}}
+	if w.Version != 0 {
+		if r.header, err = e.ofVersion(ctx, w.Name, w.Version); err != nil {
+			return a, err
+		}
+	}
+	_, err = e.call(ctx, r, &a)
+	return a, err
+}
+
+// DeleteAgent makes a tombstone of an agent that is kept.
+func (e *Engine) DeleteAgent(ctx context.Context, id string, version int64) (err error) {
+	if id == "" {
+		return fmt.Errorf("delete agent: %w", perdure.NotFound)
+	}
+	r := request{what: fmt.Sprintf("delete agent %.80q", id), path: "/v1/agents/" + keySegment(id), remove: true}
+	if version != 0 {
+		if r.header, err = e.ofVersion(ctx, id, version); err != nil {
+			return err
+		}
+	}
+	_, err = e.call(ctx, r, nil)
+	return err
+}
+
+// ofVersion is the condition that an agent still has a version. Conflict: it has another one.
+func (e *Engine) ofVersion(ctx context.Context, id string, version int64) (map[string]string, error) {
+	var now engine.AgentEntry
+	header, err := e.call(ctx, request{what: fmt.Sprintf("agent %.80q", id), path: "/v1/agents/" + keySegment(id)}, &now)
+	switch {
+	case err != nil:
+		return nil, err
+	case now.Source == engine.AgentKept && now.Version != version:
+		return nil, fmt.Errorf("agent %.80q: %w: version %d of it was read, and it has version %d: read it again", id, perdure.Conflict, version, now.Version)
+	}
+	return map[string]string{ifMatch: header.Get("ETag")}, nil
+}
+
+// StartOf starts a session of an agent that is kept or was given.
+func (e *Engine) StartOf(ctx context.Context, o engine.AgentOrder) (s engine.Session, err error) {
+	if o.ID == "" {
+		o.ID = perdure.FormatID[perdure.SessionID](uuid.Must(uuid.NewV7()))
+	}
+	body := struct {
+		ID       perdure.SessionID `json:"id"`
+		Agent    string            `json:"agent_id"`
+		Title    string            `json:"title,omitempty"`
+		Labels   perdure.Labels    `json:"labels,omitzero"`
+		Model    string            `json:"model,omitempty"`
+		Metadata map[string]string `json:"metadata,omitempty"`
+	}{o.ID, o.Agent, o.Title, o.Labels, o.Model, o.Metadata}
+	_, err = e.call(ctx, request{what: fmt.Sprintf("start a session of agent %.80q", o.Agent), path: "/v1/sessions", body: body}, &s)
+	return s, err
 }
 
 // named asks for what is reached by a name. Without one there is nothing.

@@ -25,9 +25,13 @@ func (g *Guard) Agents(ctx context.Context) ([]engine.AgentEntry, error) {
 	return g.inner.Agents(ctx)
 }
 
-// Agent returns an agent.
+// Agent returns an agent. Who may write it may see it, too: that is how they know what they write over.
 func (g *Guard) Agent(ctx context.Context, id string) (engine.AgentEntry, error) {
-	ctx, own, err := g.house(ctx, Read)
+	scope := Read
+	if p, _ := From(ctx); p.May(Admin) {
+		scope = Admin
+	}
+	ctx, own, err := g.house(ctx, scope)
 	if err == nil && !own {
 		err = nothingNamed("agent", id)
 	}
@@ -52,6 +56,63 @@ func (g *Guard) EffectiveAgent(ctx context.Context, id string) (engine.Effective
 		return engine.EffectiveAgent{}, err
 	}
 	return g.inner.EffectiveAgent(ctx, id)
+}
+
+// AgentVersions returns an agent as each write left it.
+func (g *Guard) AgentVersions(ctx context.Context, id string, limit int) ([]engine.AgentEntry, error) {
+	ctx, own, err := g.house(ctx, Read)
+	if err == nil && !own {
+		err = nothingNamed("agent", id)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return g.inner.AgentVersions(ctx, id, limit)
+}
+
+// PutAgent writes an agent that is kept. What an agent may do is decided by that: it is for administrators, and never for agents.
+// The directory has no orgs, so nobody else's can write in it.
+func (g *Guard) PutAgent(ctx context.Context, w engine.AgentWrite) (engine.AgentEntry, error) {
+	ctx, own, err := g.house(ctx, Admin)
+	if err == nil && !own {
+		err = nothingNamed("agent", w.Name)
+	}
+	if err != nil {
+		return engine.AgentEntry{}, err
+	}
+	return g.inner.PutAgent(ctx, w)
+}
+
+// DeleteAgent makes a tombstone of an agent that is kept.
+func (g *Guard) DeleteAgent(ctx context.Context, id string, version int64) error {
+	ctx, own, err := g.house(ctx, Admin)
+	if err == nil && !own {
+		err = nothingNamed("agent", id)
+	}
+	if err != nil {
+		return err
+	}
+	return g.inner.DeleteAgent(ctx, id, version)
+}
+
+// StartOf starts a session of an agent of the house.
+func (g *Guard) StartOf(ctx context.Context, o engine.AgentOrder) (engine.Session, error) {
+	ctx, own, err := g.house(ctx, Write)
+	if err == nil && !own {
+		err = fmt.Errorf("start a session of %w", nothingNamed("agent", o.Agent))
+	}
+	if err != nil {
+		return engine.Session{}, err
+	}
+	if other, err := g.foreign(ctx, o.ID); err != nil || other {
+		return engine.Session{}, orTaken(err, "session", string(o.ID))
+	}
+	p, asks := From(ctx)
+	s, err := g.inner.StartOf(ctx, o)
+	if err == nil && asks && s.Org != p.Org { // it came in between
+		return engine.Session{}, taken("session", string(o.ID))
+	}
+	return s, err
 }
 
 // Connections lists the servers whose tools agents may use.

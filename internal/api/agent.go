@@ -1,20 +1,36 @@
 package api
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
+	"strconv"
 
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/agent"
 	"github.com/perdure/perdure/engine"
 )
 
 // OfAgent is the path of an agent.
 type OfAgent struct {
-	ID string `path:"agent" example:"helper" doc:"The id of an agent that is kept, or the name of one that the program was given."`
+	ID string `path:"agent" example:"helper" doc:"The id of an agent that is kept, or a name: of one that the program was given, else of one that is kept and not deleted."`
 }
 
 type oneAgent struct{ Body engine.AgentEntry }
 
 type effectiveAgent struct{ Body engine.EffectiveAgent }
+
+// newAgent is the body of an agent's write: its overlay, and what that stands on.
+type newAgent struct {
+	ID      perdure.AgentID   `json:"id,omitempty" doc:"Of one that is new, for callers that mint ids."`
+	Harness perdure.HarnessID `json:"harness_id,omitempty" doc:"The leaf of the chain of harnesses that it stands on; without it, it stands alone."`
+	agent.Overlay
+}
+
+// taggedAgent is an agent as a write left it.
+type taggedAgent struct{ Body engine.AgentEntry }
 
 // ofConnection is the path of a connection.
 type ofConnection struct {
@@ -42,6 +58,17 @@ func (a *API) agentOperations() {
 		one, err := a.cfg.Engine.EffectiveAgent(ctx, in.ID)
 		return &effectiveAgent{Body: one}, err
 	})
+	read(a, operation{
+		id: "list-agent-versions", path: "/v1/agents/{agent}/versions", policy: reads, summary: "List what an agent was, as each write left it, the newest first", errors: missing,
+	}, a.listAgentVersions)
+	replace(a, operation{
+		id: "put-agent", path: "/v1/agents/{agent}", policy: administers, summary: "Keep an agent under a name, or change one that is kept",
+		errors: append(missing, http.StatusPreconditionRequired), route: route{own: true, tells: true},
+	}, body[newAgent]{example: newAgent{Overlay: agent.Overlay{SystemPrompt: "You read, and say what is new.", Tools: []string{"echo"}}}}, a.putAgent)
+	erase(a, operation{
+		id: "delete-agent", path: "/v1/agents/{agent}", policy: administers, summary: "Make a tombstone of an agent that is kept; turns that need it stop",
+		errors: missing, route: route{own: true},
+	}, a.deleteAgent)
 	read(a, operation{id: "list-connections", path: "/v1/connections", policy: reads, summary: "List the servers whose tools agents may use, by name"}, a.listConnections)
 	write(a, operation{
 		id: "test-connection", path: "/v1/connections/{connection}/test", policy: administers, summary: "Ask a server anew what it has; it may be started by that", errors: missing,
@@ -65,6 +92,119 @@ func (a *API) listAgents(ctx context.Context, in *struct {
 		},
 		id: func(one engine.AgentEntry) string { return one.ID },
 	})
+}
+
+func (a *API) listAgentVersions(ctx context.Context, in *struct {
+	OfAgent
+	Paged
+}) (*page[engine.AgentEntry], error) {
+	return walk(a, in.Paged, grown[engine.AgentEntry]{
+		which: whose(ctx) + "versions of agent " + in.ID,
+		all:   func() ([]engine.AgentEntry, error) { return a.cfg.Engine.AgentVersions(ctx, in.ID, 0) },
+		match: func(engine.AgentEntry) bool { return true },
+		id:    func(one engine.AgentEntry) string { return strconv.FormatInt(one.Version, 10) },
+	})
+}
+
+// putAgent writes an agent. What it compares it has read itself, and the engine compares the version again in the commit.
+func (a *API) putAgent(ctx context.Context, in *struct {
+	OfAgent
+	Conditions
+}, b newAgent) (*taggedAgent, error) {
+	if err := b.Check(); err != nil {
+		return nil, wrongAgent(err)
+	}
+	w := engine.AgentWrite{Name: in.ID, ID: b.ID, Harness: b.Harness, Overlay: b.Overlay}
+	if w.ID == "" {
+		w.ID = newID[perdure.AgentID](ctx)
+	}
+	old, tag, err := a.agentNow(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	if _, notID := perdure.ParseID[perdure.AgentID](in.ID); tag == "" && notID == nil {
+		return nil, fmt.Errorf("put agent %s: %w", in.ID, perdure.NotFound)
+	}
+	made := old.ID == string(w.ID) && old.Version == 1 // by this request, begun before
+	switch {
+	case tag != "" && !made && requestOf(ctx).again && in.superseded(ctx, old.UpdatedAt):
+		return &taggedAgent{old}, nil
+	case tag != "" && !made && old.Source == engine.AgentKept && !in.given():
+		return nil, &Problem{Status: http.StatusPreconditionRequired, Detail: "there is such an agent: send If-Match with the ETag that you read"}
+	case tag != "" && !made && old.Source == engine.AgentKept || tag == "":
+		if err := in.allow(tag); err != nil {
+			return nil, err
+		}
+		w.Version = old.Version
+	}
+	put, err := a.cfg.Engine.PutAgent(ctx, w)
+	return &taggedAgent{put}, a.agentAllows(ctx, in.ID, in.Conditions, err)
+}
+
+// agentNow returns an agent with its ETag, which is empty when there is none.
+func (a *API) agentNow(ctx context.Context, id string) (one engine.AgentEntry, tag string, err error) {
+	one, err = a.cfg.Engine.Agent(ctx, id)
+	switch {
+	case errors.Is(err, perdure.NotFound):
+		return one, "", nil
+	case err != nil:
+		return one, "", err
+	}
+	tag, err = tagOfJSON(one)
+	return one, tag, err
+}
+
+// agentAllows says of a write that was refused whether its condition fails now.
+func (a *API) agentAllows(ctx context.Context, id string, c Conditions, refused error) error {
+	if !errors.Is(refused, perdure.Conflict) || !c.given() {
+		return refused
+	}
+	_, tag, err := a.agentNow(ctx, id)
+	if err == nil {
+		err = c.allow(tag)
+	}
+	return cmp.Or(err, refused)
+}
+
+// wrongAgent names the fields of an overlay in which something is wrong.
+func wrongAgent(err error) error {
+	faults, wrong := []error{err}, fieldErrors{}
+	if all, ok := err.(interface{ Unwrap() []error }); ok {
+		faults = all.Unwrap()
+	}
+	for _, fault := range faults {
+		field := ""
+		if named := (*agent.FieldError)(nil); errors.As(fault, &named) {
+			field = "/" + named.Field
+		}
+		wrong = append(wrong, FieldError{Field: field, Message: cut(fault.Error(), 300)})
+	}
+	return wrong
+}
+
+// deleteAgent takes an agent that is deleted for one that it deleted before, when that was begun under the same key.
+func (a *API) deleteAgent(ctx context.Context, in *struct {
+	OfAgent
+	IfMatch string `header:"If-Match" doc:"Only if it still has this ETag; * is any."`
+}) (*nothing, error) {
+	version := int64(0)
+	old, tag, err := a.agentNow(ctx, in.ID)
+	switch {
+	case err != nil:
+		return nil, err
+	case requestOf(ctx).again && old.Status == string(agent.Deleted):
+		return &nothing{}, nil
+	case in.IfMatch != "" && tag != "":
+		if err := allowed(in.IfMatch, tag); err != nil {
+			return nil, err
+		}
+		version = old.Version
+	}
+	err = a.cfg.Engine.DeleteAgent(ctx, in.ID, version)
+	if errors.Is(err, perdure.Conflict) && version != 0 {
+		err = failedCondition("it was changed meanwhile")
+	}
+	return gone(ctx, err)
 }
 
 func (a *API) listConnections(ctx context.Context, in *struct{ Paged }) (*page[engine.Connection], error) {

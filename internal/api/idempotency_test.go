@@ -120,6 +120,8 @@ func (r *rig) writes() map[string]ask {
 		"remove-budget":    erase("/v1/budgets/" + string(set.ID)),
 		"delete-schedule":  erase(r.hourly()),
 		"delete-session":   erase(r.session()),
+		"put-agent":        put("/v1/agents/made", `{"tools":["echo"]}`),
+		"delete-agent":     erase(r.kept("gone")),
 		"release-resource": erase(r.beside(s, "gone")),
 		"revoke-token":     erase("/v1/tokens/" + string(r.let(`{"name":"gone"}`).ID)),
 	})

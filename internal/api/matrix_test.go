@@ -47,7 +47,9 @@ func (r *rig) samples() map[string]ask {
 		"set-budget":    put("/v1/budgets/session/"+own, `{"currency":"calls","limit":"9"}`),
 		"remove-budget": {method: "DELETE", path: capped("a")}, "list-budget-entries": get(capped("b") + "/entries"),
 		"list-agents": get("/v1/agents"), "get-agent": get("/v1/agents/helper"), "get-effective-agent": get("/v1/agents/helper/effective"),
-		"list-connections": get("/v1/connections"), "list-providers": get("/v1/providers"),
+		"list-agent-versions": get(r.kept("watcher") + "/versions"),
+		"put-agent":           {method: "PUT", path: r.kept("reader"), body: `{"system_prompt":"Read."}`, header: map[string]string{"If-Match": "*"}},
+		"list-connections":    get("/v1/connections"), "list-providers": get("/v1/providers"),
 		"list-tools": get("/v1/tools"), "metrics": get("/metrics"), "get-tool": get("/v1/tools/echo"),
 		"create-token": post("/v1/tokens", `{"name":"made","scopes":["admin"]}`), "list-tokens": get("/v1/tokens"), "list-audit": get("/v1/audit"),
 		"revoke-token": {method: "DELETE", path: "/v1/tokens/" + string(r.let(`{"name":"gone"}`).ID)},
@@ -55,6 +57,13 @@ func (r *rig) samples() map[string]ask {
 		all[name] = q
 	}
 	return r.hookSamples(all)
+}
+
+// kept keeps an agent, and returns its path by its id.
+func (r *rig) kept(name string) string {
+	r.t.Helper()
+	made := want[engine.AgentEntry](r, 200, put("/v1/agents/"+name, `{"system_prompt":"Be brief.","tools":["echo"]}`))
+	return "/v1/agents/" + made.ID
 }
 
 // without is every scope but one.
@@ -148,7 +157,7 @@ func (r *rig) expire(id perdure.TokenID) {
 }
 
 // anyID is an id of something that an org has.
-var anyID = regexp.MustCompile(`(session|task|appr|sched|bdgt|token|bulk|webhook|whd)_[0-9a-f]{32}`)
+var anyID = regexp.MustCompile(`(session|agent|task|appr|sched|bdgt|token|bulk|webhook|whd)_[0-9a-f]{32}`)
 
 // nobodys puts ids into a text that nobody has.
 func nobodys(text string) string {

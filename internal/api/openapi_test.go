@@ -146,7 +146,7 @@ func TestH1Whole(t *testing.T) {
 			}
 		}
 	})
-	if len(ids) != 102 {
+	if len(ids) != 105 {
 		t.Errorf("%d operations", len(ids))
 	}
 }
@@ -224,8 +224,11 @@ func TestH1Examples(t *testing.T) {
 		if op.ID == "delete-session" {
 			path = r.session() // the others are asked about the first one
 		}
-		if op.ID == "delete-schedule" {
+		switch op.ID {
+		case "delete-schedule":
 			path = r.hourly()
+		case "put-agent":
+			path = "/v1/agents/made"
 		}
 		path = strings.ReplaceAll(path, "/v1/schedules/{id}", strings.TrimSuffix(posts["trigger-schedule"].path, "/trigger"))
 		path = strings.NewReplacer("/v1/sessions/{id}", session, "/v1/approvals/{id}", "/v1/approvals/"+string(approval)).Replace(path)
@@ -237,7 +240,7 @@ func TestH1Examples(t *testing.T) {
 		switch op.ID {
 		case "write-file":
 			q.header["Content-Type"] = "text/plain"
-		case "delete-file", "delete-value", "delete-secret", "release-resource":
+		case "delete-file", "delete-value", "delete-secret", "release-resource", "delete-agent":
 			q.path = posts[op.ID].path
 		}
 		if method == "post" {
@@ -262,7 +265,7 @@ func TestH1Examples(t *testing.T) {
 		}
 		op.holds(t, registry, got)
 	})
-	if ran != 95 {
+	if ran != 98 {
 		t.Errorf("%d examples ran", ran)
 	}
 }

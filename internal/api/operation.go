@@ -13,6 +13,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/agent"
 )
 
 // operation is what the document says of one operation, and how it is reached.
@@ -33,7 +34,7 @@ func document(version string) huma.Config {
 		Marshal:   func(w io.Writer, v any) error { return writeJSON(w, v) },
 		Unmarshal: perdure.DecodeJSON,
 	}
-	registry := huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer)
+	registry := huma.NewMapRegistry("#/components/schemas/", schemaName)
 	registry.RegisterTypeAlias(reflect.TypeFor[perdure.Event](), reflect.TypeFor[event]())
 	cfg := huma.Config{
 		OpenAPI: &huma.OpenAPI{
@@ -54,12 +55,21 @@ func document(version string) huma.Config {
 	return cfg
 }
 
+// schemaName is what a type is called in the document. Two of ours are called File.
+func schemaName(t reflect.Type, hint string) string {
+	if t == reflect.TypeFor[agent.File]() {
+		return "InitialFile"
+	}
+	return huma.DefaultSchemaNamer(t, hint)
+}
+
 // closeRequests says in the document what the strict decoder does: a field that is not known is refused.
 func (a *API) closeRequests() {
 	for _, name := range []string{"NewSession", "Agent", "NewMessage", "NewPart", "Image", "Interruption", "Resolution", "Cancellation", "DirectCall",
 		"Approving", "Denying", "Detaching", "ClientAnswer", "NewBudget", "Resuming", "Drain", "NewTaskMessage", "InputAnswer", "NewDelivery", "NewFork", "CallOrder",
 		"NewSchedule", "ScheduleAction", "Pausing", "Backfilling", "ScheduleAct", "NewValue", "NewSecret", "FileMove", "TaskFilter",
-		"NewBulkCancel", "Retrying", "SessionChange", "NewToken", "NewWebhook", "WebhookChange", "WebhookAct", "ConnectionAct"} {
+		"NewBulkCancel", "Retrying", "SessionChange", "NewToken", "NewWebhook", "WebhookChange", "WebhookAct", "ConnectionAct", "NewAgent",
+		"InitialFile", "Limit", "Limits", "Approvals"} {
 		a.schemas().Map()[name].AdditionalProperties = false
 	}
 }

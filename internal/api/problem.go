@@ -184,6 +184,10 @@ func (p *Problem) judge(err error, d Disclosure) {
 		if errors.As(err, &field) {
 			p.FieldErrors = []FieldError{field.FieldError}
 		}
+		var fields fieldErrors
+		if errors.As(err, &fields) {
+			p.FieldErrors = fields
+		}
 		break
 	}
 	if d == Generic && p.Code != "" {
@@ -212,6 +216,21 @@ func (f *fieldError) Error() string {
 
 // Unwrap makes it Invalid.
 func (f *fieldError) Unwrap() error { return perdure.Invalid }
+
+// fieldErrors is Invalid input at several places.
+type fieldErrors []FieldError
+
+// Error says all that is wrong.
+func (f fieldErrors) Error() string {
+	words := make([]string, 0, len(f))
+	for _, one := range f {
+		words = append(words, one.Message)
+	}
+	return strings.Join(words, "; ")
+}
+
+// Unwrap makes it Invalid.
+func (f fieldErrors) Unwrap() error { return perdure.Invalid }
 
 // invalid is the error of one field.
 func invalid(field, format string, args ...any) error {

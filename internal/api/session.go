@@ -15,8 +15,12 @@ import (
 
 // newSession is the body of a session's creation.
 type newSession struct {
-	Agent *perdure.Agent    `json:"agent" doc:"Who the model is told to be, and its limits."`
-	ID    perdure.SessionID `json:"id,omitempty" doc:"The session's own id, for callers that mint them. The same id with the same agent, title and labels is one session."`
+	Agent *perdure.Agent `json:"agent,omitempty" doc:"Who the model is told to be, and its limits. Else agent_id says it."`
+	// AgentID, Model and Metadata go together: with agent, that says the other two itself.
+	AgentID  string            `json:"agent_id,omitempty" doc:"Instead of agent: the id or the name of one that is kept, or of one that the program was given."`
+	Model    string            `json:"model,omitempty" doc:"With agent_id: the model that is asked instead of its own."`
+	Metadata map[string]string `json:"metadata,omitempty" doc:"With agent_id: the host's own, beside the agent's, by key."`
+	ID       perdure.SessionID `json:"id,omitempty" doc:"The session's own id, for callers that mint them. The same id with the same agent, title and labels is one session."`
 	// Title and Labels are the session's, and the agent has the same two, so that it says all by which a session begins.
 	Title  string         `json:"title,omitempty" doc:"What it is called; else the agent's title."`
 	Labels perdure.Labels `json:"labels,omitempty" doc:"What it is found by: at most 64, of keys of 1 to 63 of a-z, 0-9 and . _ / - and values of at most 256 bytes. Else the agent's labels."`
@@ -77,11 +81,17 @@ func (a *API) sessionOperations() {
 }
 
 func (a *API) createSession(ctx context.Context, _ *struct{}, in newSession) (*created, error) {
-	if in.Agent == nil {
-		return nil, invalid("/agent", "it is required; {} is an agent without instructions")
-	}
 	if in.ID == "" {
 		in.ID = newID[perdure.SessionID](ctx)
+	}
+	switch {
+	case in.Agent == nil && in.AgentID == "":
+		return nil, invalid("/agent", "it is required; {} is an agent without instructions, and agent_id names one that is there")
+	case in.Agent != nil && (in.AgentID != "" || in.Model != "" || in.Metadata != nil):
+		return nil, invalid("/agent", "it says all; agent_id, model and metadata go without it")
+	case in.Agent == nil:
+		s, err := a.cfg.Engine.StartOf(ctx, engine.AgentOrder{ID: in.ID, Agent: in.AgentID, Title: in.Title, Labels: in.Labels, Model: in.Model, Metadata: in.Metadata})
+		return &created{Location: "/v1/sessions/" + string(s.ID), Body: s}, err
 	}
 	in.Agent.Title = cmp.Or(in.Title, in.Agent.Title)
 	if in.Labels != nil {

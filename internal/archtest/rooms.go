@@ -32,7 +32,7 @@ func inner() []room {
 		{"agent", "."},
 		{"budget", "."},
 		{"webhook", "."},
-		{"engine", ". budget webhook"},
+		{"engine", ". agent budget webhook"},
 		{"store", ". agent budget webhook"},
 		{"model", "."},
 		{"tool", ". agent budget"},
@@ -41,8 +41,8 @@ func inner() []room {
 		// engines
 		{"engine/local", wheel},
 		{"engine/temporal", wheel},
-		{"engine/remote", ". budget webhook engine" + leaves},
-		{"engine/enginetest", ". budget webhook engine"},
+		{"engine/remote", ". agent budget webhook engine" + leaves},
+		{"engine/enginetest", ". agent budget webhook engine"},
 
 		// stores
 		{"store/sqlstore", ". agent budget webhook store" + leaves},
@@ -101,12 +101,12 @@ func inner() []room {
 // outer is the ways in, and what is for tests.
 func outer() []room {
 	return []room{
-		{"internal/api", ". budget webhook engine internal/access internal/cron internal/telemetry"},
+		{"internal/api", ". agent budget webhook engine internal/access internal/cron internal/telemetry"},
 		{"internal/manual", ""},
 		{"docs", ""},
 		{"internal/access", ". budget webhook engine store"},
 		{"internal/mcpserver", ". engine tool internal/access"},
-		{"internal/cli", ". budget webhook engine docs internal/cron internal/config internal/redact internal/cli/admin internal/cli/demo internal/cli/complete internal/cli/form internal/cli/man internal/cli/mcp internal/cli/raw internal/cli/settings internal/cli/sprout internal/cli/storm"},
+		{"internal/cli", ". agent budget webhook engine docs internal/cron internal/config internal/redact internal/cli/admin internal/cli/demo internal/cli/complete internal/cli/form internal/cli/man internal/cli/mcp internal/cli/raw internal/cli/settings internal/cli/sprout internal/cli/storm"},
 		{"internal/cli/raw", "."},
 		{"internal/cli/complete", ""},
 		{"internal/cli/man", ""},

@@ -5,12 +5,17 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/perdure/perdure/agent"
 	"github.com/perdure/perdure/engine"
 )
 
 type agentCommand struct {
 	List agentList `cmd:"" help:"List the agents that perdure was given, and those that are kept."`
 	Show agentShow `cmd:"" help:"Show an agent, as it is kept or as a session that begins now would have it."`
+
+	Versions agentVersions `cmd:"" help:"List what an agent was, as each write left it."`
+	Apply    agentApply    `cmd:"" help:"Keep an agent as a file says, or change the one of its name that is kept."`
+	Delete   agentDelete   `cmd:"" help:"Delete an agent that is kept. Turns of sessions that were made of it stop."`
 }
 
 type agentList struct {
@@ -50,15 +55,7 @@ type agentShow struct {
 // Run shows an agent.
 func (c *agentShow) Run(ctx context.Context, a *app) error {
 	return a.read(ctx, func(eng Engine) error {
-		all, err := eng.Agents(ctx)
-		if err != nil {
-			return err
-		}
-		var candidates []candidate
-		for _, one := range all {
-			candidates = append(candidates, candidate{id: one.ID, named: one.Name, about: one.Source + ", " + one.Status})
-		}
-		id, err := choose("agent", c.Agent, candidates)
+		id, err := a.agent(ctx, eng, c.Agent)
 		if err != nil {
 			return err
 		}
@@ -73,15 +70,34 @@ func (c *agentShow) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		now := a.now()
-		return c.show(ctx, a, shown{id, one, func() {
-			a.fields(
-				field{"agent", cell{one.ID, bold}}, field{"name", cell{text: one.Name}}, field{"source", cell{text: one.Source}}, field{"status", cell{text: one.Status}},
-				field{"description", cell{text: one.Description}}, field{"harness", cell{text: string(one.Harness)}}, field{"overlay", cell{text: string(one.Overlay)}},
-				field{"changed", cell{text: moment(one.UpdatedAt, now)}},
-			)
-		}})
+		return c.show(ctx, a, shown{id, one, func() { a.fields(a.agentFields(one)...) }})
 	})
+}
+
+func (a *app) agentFields(one engine.AgentEntry) []field {
+	return []field{
+		{"agent", cell{one.ID, bold}}, {"name", cell{text: one.Name}}, {"source", cell{text: one.Source}}, {"status", cell{text: one.Status}},
+		{"description", cell{text: one.Description}}, {"harness", cell{text: string(one.Harness)}}, {"overlay", cell{text: string(one.Overlay)}},
+		{"version", cell{text: fmt.Sprint(one.Version)}}, {"by", cell{text: one.By}}, {"changed", cell{text: moment(one.UpdatedAt, a.now())}},
+	}
+}
+
+// agent finds the agent that was typed. One that is deleted is found by its id alone.
+func (a *app) agent(ctx context.Context, eng Engine, typed string) (string, error) {
+	all, err := eng.Agents(ctx)
+	if err != nil {
+		return "", err
+	}
+	var candidates []candidate
+	for _, one := range all {
+		switch {
+		case one.Status == string(agent.Deleted):
+			candidates = append(candidates, candidate{id: one.ID, about: one.Name + ", " + one.Status})
+		default:
+			candidates = append(candidates, candidate{id: one.ID, named: one.Name, about: one.Source + ", " + one.Status})
+		}
+	}
+	return choose("agent", typed, candidates)
 }
 
 func effectiveFields(id string, one engine.EffectiveAgent) []field {

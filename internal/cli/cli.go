@@ -106,7 +106,7 @@ type commandLine struct {
 	Resource resourceCommand `cmd:"" help:"What stands beside a session: list, show, release."`
 
 	Tool       toolCommand       `cmd:"" help:"The tools: list, show, call, init."`
-	Agent      agentCommand      `cmd:"" help:"Agents that sessions can be made of: list, show."`
+	Agent      agentCommand      `cmd:"" help:"Agents that sessions can be made of: list, show, versions, apply, delete."`
 	Connection connectionCommand `cmd:"" help:"MCP servers whose tools agents may use: list, test."`
 	Provider   providerCommand   `cmd:"" help:"Where models are asked: list."`
 

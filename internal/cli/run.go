@@ -35,6 +35,7 @@ type runCommand struct {
 	AskUntrusted bool          `name:"ask-untrusted" help:"Once a session has read what came from outside (a page, a file, the output of a command), ask a person before each call that reaches further than the session: perdure approve answers."`
 	SoftBudget   time.Duration `name:"soft-budget" help:"In a new session, how long a call may keep its turn waiting before it goes on in the background, for instance 30s; a negative one means for ever. Default: 10m." placeholder:"DURATION"`
 	Retention    string        `help:"How long a task is kept that has ended, for instance 30d or 720h; 0 means for ever. Default: 30d." placeholder:"DURATION" env:"PERDURE_TASKS_RETENTION"`
+	Agent        string        `help:"Start the session of this agent, which says what is not said here: its name or its id (perdure agent list)." placeholder:"AGENT"`
 	Instructions string        `help:"The system prompt of a new session." placeholder:"TEXT"`
 	Label        []string      `help:"Put a label on a new session, by which it is found. Can be given several times." placeholder:"KEY=VALUE" sep:"none"`
 	Session      string        `help:"Go on with this session." placeholder:"ID" xor:"session"`
@@ -56,6 +57,9 @@ func (c *runCommand) Run(ctx context.Context, a *app) error {
 	}
 	if len(c.Label) > 0 && c.Session != "" {
 		return misuse("--label is for a new session", program+" session label "+quote(c.Session)+" KEY=VALUE")
+	}
+	if err := c.ofAgent(); err != nil {
+		return err
 	}
 	talks, err := c.readPrompt(a)
 	if err != nil {
@@ -89,7 +93,7 @@ func (c *runCommand) readPrompt(a *app) (talks bool, err error) {
 
 // begin starts a session.
 func (c *runCommand) begin(ctx context.Context, a *app, eng Engine, talks bool) error {
-	agent, err := c.agent(a, eng)
+	start, err := c.starter(ctx, a, eng)
 	if err != nil {
 		return err
 	}
@@ -100,15 +104,70 @@ func (c *runCommand) begin(ctx context.Context, a *app, eng Engine, talks bool) 
 			return err
 		}
 	}
-	agent.Title = clip(strings.Join(strings.Fields(c.Prompt), " "), cellChars)
-	if agent.Labels, err = labelsOf(c.Label); err != nil {
+	labels, err := labelsOf(c.Label)
+	if err != nil {
 		return err
 	}
-	s, err := eng.NewSession(ctx, agent)
+	s, err := start(ctx, clip(strings.Join(strings.Fields(c.Prompt), " "), cellChars), labels)
 	if err != nil {
 		return fmt.Errorf("start a session: %w", err)
 	}
 	return c.speak(ctx, a, talk, s)
+}
+
+// ofAgent refuses what an agent says itself.
+func (c *runCommand) ofAgent() error {
+	switch {
+	case c.Agent == "":
+		return nil
+	case c.Session != "":
+		return misuse("--agent is for a new session", "leave it out, or start a new session without --session and --last")
+	case c.Instructions != "" || len(c.Capability) > 0 || c.SoftBudget != 0 || c.AllowShell:
+		return misuse("the agent says itself what --instructions, --capability, --soft-budget and --allow-shell would say", "change the agent with "+program+" agent apply, or leave --agent out")
+	}
+	return nil
+}
+
+// starter looks at what is to answer, and returns how its session is started.
+func (c *runCommand) starter(ctx context.Context, a *app, eng Engine) (func(ctx context.Context, title string, labels perdure.Labels) (engine.Session, error), error) {
+	if c.Agent == "" {
+		agent, err := c.agent(a, eng)
+		return func(ctx context.Context, title string, labels perdure.Labels) (engine.Session, error) {
+			agent.Title, agent.Labels = title, labels
+			return eng.NewSession(ctx, agent)
+		}, err
+	}
+	id, err := a.agent(ctx, eng, c.Agent)
+	if err != nil {
+		return nil, err
+	}
+	is, err := eng.EffectiveAgent(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	order := engine.AgentOrder{Agent: id}
+	asked := is.Agent.Model
+	if c.Model != "" {
+		asked = c.modelName()
+	}
+	if asked == "" {
+		return nil, misuse("the agent "+c.Agent+" names no model, and there is no --model", program+" run --agent "+quote(c.Agent)+` --model openai:NAME "what to do"`)
+	}
+	name, err := eng.CheckModel(asked)
+	if err != nil {
+		return nil, c.noModel(err)
+	}
+	if name != is.Agent.Model {
+		order.Model = name
+	}
+	dir, err := c.workspace()
+	if dir != "" {
+		order.Metadata = map[string]string{WorkspaceKey: dir}
+	}
+	return func(ctx context.Context, title string, labels perdure.Labels) (engine.Session, error) {
+		order.Title, order.Labels = title, labels
+		return eng.StartOf(ctx, order)
+	}, err
 }
 
 // agent is who answers in a new session. What it may do is fixed from now on.

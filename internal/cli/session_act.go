@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,7 +15,8 @@ import (
 )
 
 type sessionNew struct {
-	Model        string        `help:"Which model answers: openai:NAME, anthropic:NAME, or scripted:FILE." placeholder:"MODEL" required:""`
+	Agent        string        `help:"The agent that it is made of, which says what is not said here: its name or its id." placeholder:"AGENT"`
+	Model        string        `help:"Which model answers: openai:NAME, anthropic:NAME, or scripted:FILE." placeholder:"MODEL"`
 	BaseURL      string        `name:"base-url" help:"The server that is asked instead of the provider's own." placeholder:"URL"`
 	Workspace    string        `help:"The folder that holds the session's files. Without it the data directory keeps them." placeholder:"DIR" type:"path"`
 	Capability   []string      `help:"Tools that none has by default: session_storage, session_sql, session_resources, session_schedule, subagents. Can be given several times." placeholder:"NAME"`
@@ -31,21 +33,24 @@ func (c *sessionNew) Run(ctx context.Context, a *app) error {
 	if err := c.suits(engine.Session{}); err != nil {
 		return err
 	}
-	talk := &runCommand{Model: c.Model, BaseURL: c.BaseURL, Workspace: c.Workspace, Capability: c.Capability, SoftBudget: c.SoftBudget, Instructions: c.Instructions}
+	talk := &runCommand{Agent: c.Agent, Model: c.Model, BaseURL: c.BaseURL, Workspace: c.Workspace, Capability: c.Capability, SoftBudget: c.SoftBudget, Instructions: c.Instructions}
+	if err := talk.ofAgent(); err != nil {
+		return err
+	}
 	return a.with(ctx, writing(c.DryRun), func(eng Engine) error {
-		agent, err := talk.agent(a, eng)
+		start, err := talk.starter(ctx, a, eng)
 		if err != nil {
 			return err
 		}
-		agent.Title = clip(inLine(c.Title), cellChars)
-		if agent.Labels, err = labelsOf(c.Label); err != nil {
+		labels, err := labelsOf(c.Label)
+		if err != nil {
 			return err
 		}
 		if c.DryRun {
-			a.say("would start a session with %s", a.line(agent.Model, cellChars))
+			a.say("would start a session with %s", a.line(cmp.Or(c.Model, c.Agent), cellChars))
 			return nil
 		}
-		s, err := eng.NewSession(ctx, agent)
+		s, err := start(ctx, clip(inLine(c.Title), cellChars), labels)
 		if err != nil {
 			return fmt.Errorf("start a session: %w", err)
 		}

@@ -68,13 +68,13 @@ func TestC02EveryListAndShow(t *testing.T) {
 // change nothing, or are a server, are named.
 func TestC10Matrix(t *testing.T) {
 	t.Parallel()
-	reads := regexp.MustCompile(`( |^)(list|show|tail|log|deliveries|watch|ledger|report|next|explain|test|verify|check|schema|export|replay|ps|doctor|version|help|completion|ls|cat|get)$`)
+	reads := regexp.MustCompile(`( |^)(list|show|versions|tail|log|deliveries|watch|ledger|report|next|explain|test|verify|check|schema|export|replay|ps|doctor|version|help|completion|ls|cat|get)$`)
 	others := map[string]string{
 		"run": "it is asked to do it", "serve": "a server", "mcp serve": "a server", "mcp proxy": "a server", "mcp config": "prints", "demo crash": "in a folder of its own",
 		"chaos": "likewise", "attach": "only what is typed changes anything", "task attach": "likewise", "tool call": "what may run twice, outside any session", "api": "one request, as it is typed",
 		"admin backup": "writes a new folder", "admin restore": "fills an empty one", "admin rotate-key": "nothing is lost by it", "webhook deliveries": "only reads",
 	}
-	destroys := []string{"session delete", "schedule delete", "budget remove", "task cancel", "cancel", "schedule backfill", "approve", "approval approve", "file rm", "value delete", "secret delete", "resource release", "token revoke", "webhook delete"}
+	destroys := []string{"session delete", "schedule delete", "budget remove", "task cancel", "cancel", "schedule backfill", "approve", "approval approve", "file rm", "value delete", "secret delete", "resource release", "token revoke", "webhook delete", "agent delete"}
 	for path, node := range leaves(t) {
 		_, other := others[path]
 		delete(others, path)

@@ -82,7 +82,7 @@ func (p *Platform) CreateHarness(ctx context.Context, h agent.Harness) (made age
 			made = old
 			return nil
 		}
-		made, err = tx.PutHarness(h)
+		made, err = PutHarness(ctx, tx, h)
 		return err
 	})
 	return made, err
@@ -94,7 +94,7 @@ func (p *Platform) UpdateHarness(ctx context.Context, h agent.Harness) (made age
 		if _, found, err := tx.Harness(h.ID); err != nil || !found {
 			return cmp.Or(err, fmt.Errorf("harness %s: %w", h.ID, perdure.NotFound))
 		}
-		made, err = tx.PutHarness(h)
+		made, err = PutHarness(ctx, tx, h)
 		return err
 	})
 	return made, err
@@ -108,7 +108,7 @@ func (p *Platform) DeleteHarness(ctx context.Context, id perdure.HarnessID) erro
 			return cmp.Or(err, fmt.Errorf("harness %s: %w", id, perdure.NotFound))
 		}
 		h.Status = agent.Deleted
-		_, err = tx.PutHarness(h)
+		_, err = PutHarness(ctx, tx, h)
 		return err
 	})
 }
@@ -121,7 +121,7 @@ func (p *Platform) CopyHarness(ctx context.Context, id perdure.HarnessID, name s
 		if err != nil || !found || h.Status == agent.Deleted {
 			return cmp.Or(err, fmt.Errorf("harness %s: %w", id, perdure.NotFound))
 		}
-		made, err = tx.PutHarness(agent.Harness{ID: fresh, Name: name, Parent: h.Parent, Overlay: h.Overlay, Status: agent.Active})
+		made, err = PutHarness(ctx, tx, agent.Harness{ID: fresh, Name: name, Parent: h.Parent, Overlay: h.Overlay, Status: agent.Active})
 		return err
 	})
 	return made, err
@@ -158,7 +158,7 @@ func (p *Platform) CreateAgent(ctx context.Context, a agent.Agent) (made agent.A
 			made = old
 			return nil
 		}
-		made, err = tx.PutAgent(a)
+		made, err = PutAgent(ctx, tx, a)
 		return err
 	})
 	return made, err
@@ -170,7 +170,7 @@ func (p *Platform) UpdateAgent(ctx context.Context, a agent.Agent) (made agent.A
 		if _, found, err := tx.Agent(a.ID); err != nil || !found {
 			return cmp.Or(err, fmt.Errorf("agent %s: %w", a.ID, perdure.NotFound))
 		}
-		made, err = tx.PutAgent(a)
+		made, err = PutAgent(ctx, tx, a)
 		return err
 	})
 	return made, err
@@ -184,7 +184,7 @@ func (p *Platform) DeleteAgent(ctx context.Context, id perdure.AgentID) error {
 			return cmp.Or(err, fmt.Errorf("agent %s: %w", id, perdure.NotFound))
 		}
 		a.Status = agent.Deleted
-		_, err = tx.PutAgent(a)
+		_, err = PutAgent(ctx, tx, a)
 		return err
 	})
 }

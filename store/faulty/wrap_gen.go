@@ -218,6 +218,19 @@ func (x *tx) Agent(id perdure.AgentID) (r0 agent.Agent, r1 bool, err error) {
 	return a0, a1, err
 }
 
+// AgentVersions is AgentVersions of store.Tx, as the plan lets it be.
+func (x *tx) AgentVersions(id perdure.AgentID, limit int) (r0 []agent.Agent, err error) {
+	fault, err := x.life.before("AgentVersions")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.AgentVersions(id, limit)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
 // Agents is Agents of store.Tx, as the plan lets it be.
 func (x *tx) Agents(filter agent.StatusFilter) (r0 []agent.Agent, err error) {
 	fault, err := x.life.before("Agents")
@@ -2237,6 +2250,19 @@ func (x *reader) Agent(id perdure.AgentID) (r0 agent.Agent, r1 bool, err error) 
 		return r0, r1, failed
 	}
 	return a0, a1, err
+}
+
+// AgentVersions is AgentVersions of store.Reader, as the plan lets it be.
+func (x *reader) AgentVersions(id perdure.AgentID, limit int) (r0 []agent.Agent, err error) {
+	fault, err := x.life.before("AgentVersions")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.AgentVersions(id, limit)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
 }
 
 // Agents is Agents of store.Reader, as the plan lets it be.

@@ -14,6 +14,7 @@ import (
 // directory is what is kept of agents and of what they use.
 type directory struct {
 	agents      tree[agent.Agent]
+	agentPast   tree[[]agent.Agent] // as each write left them, the oldest first
 	harnesses   tree[agent.Harness]
 	models      tree[store.Model]
 	providers   tree[store.Provider]
@@ -42,6 +43,19 @@ func (v *view) Agents(filter agent.StatusFilter) ([]agent.Agent, error) {
 	}, func(a agent.Agent) (time.Time, string) { return a.CreatedAt, string(a.ID) }), nil
 }
 
+// AgentVersions returns an agent as each write left it.
+func (v *view) AgentVersions(id perdure.AgentID, limit int) (versions []agent.Agent, err error) {
+	past, _ := v.agentPast.get(string(id))
+	for _, a := range slices.Backward(past) {
+		if limit > 0 && len(versions) == limit {
+			break
+		}
+		a.Overlay = agent.Fold(a.Overlay)
+		versions = append(versions, a)
+	}
+	return versions, nil
+}
+
 // PutAgent adds or replaces an agent.
 func (t *tx) PutAgent(a agent.Agent) (agent.Agent, error) {
 	a, err := store.NextAgent(t, a, t.now)
@@ -51,7 +65,8 @@ func (t *tx) PutAgent(a agent.Agent) (agent.Agent, error) {
 	if err != nil {
 		return agent.Agent{}, err
 	}
-	t.agents = t.agents.put(string(a.ID), a)
+	past, _ := t.agentPast.get(string(a.ID))
+	t.agents, t.agentPast = t.agents.put(string(a.ID), a), t.agentPast.put(string(a.ID), append(slices.Clip(past), a))
 	a, _, _ = t.Agent(a.ID)
 	return a, nil
 }

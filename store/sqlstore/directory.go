@@ -29,6 +29,9 @@ const (
 	putAgent    = `INSERT INTO agent (id, version, created_us, body) VALUES ($1, $2, $3, $4)
 		ON CONFLICT (id) DO UPDATE SET version = excluded.version, body = excluded.body WHERE agent.version = excluded.version - 1`
 
+	putAgentVersion = `INSERT INTO agent_version (id, version, body) VALUES ($1, $2, $3)`
+	agentVersions   = `SELECT body FROM agent_version WHERE id = $1 ORDER BY version DESC LIMIT $2`
+
 	selectHarness = `SELECT body FROM harness WHERE id = $1`
 	listHarnesses = `SELECT body FROM harness ORDER BY created_us`
 	putHarness    = `INSERT INTO harness (id, version, created_us, body) VALUES ($1, $2, $3, $4)
@@ -87,6 +90,15 @@ func (tx *Tx) Agents(filter agent.StatusFilter) ([]agent.Agent, error) {
 	return byAge(found, func(a agent.Agent) (time.Time, string) { return a.CreatedAt, string(a.ID) }), nil
 }
 
+// AgentVersions returns an agent as each write left it.
+func (tx *Tx) AgentVersions(id perdure.AgentID, limit int) ([]agent.Agent, error) {
+	found, err := keptList(tx, scanBody[agent.Agent], agentVersions, id, orAll(limit))
+	if err != nil {
+		return nil, fmt.Errorf("versions of agent %s: %w", id, err)
+	}
+	return found, nil
+}
+
 // PutAgent adds or replaces an agent.
 func (tx *Tx) PutAgent(a agent.Agent) (agent.Agent, error) {
 	err := putKept(tx, a, store.NextAgent, func(a agent.Agent) (int64, error) {
@@ -94,7 +106,11 @@ func (tx *Tx) PutAgent(a agent.Agent) (agent.Agent, error) {
 		if err != nil {
 			return 0, fmt.Errorf("%w record: %w", perdure.Invalid, err)
 		}
-		return tx.exec(putAgent, a.ID, a.Version, micros(a.CreatedAt), body)
+		n, err := tx.exec(putAgent, a.ID, a.Version, micros(a.CreatedAt), body)
+		if err == nil && n > 0 {
+			_, err = tx.exec(putAgentVersion, a.ID, a.Version, body)
+		}
+		return n, err
 	})
 	if err != nil {
 		return agent.Agent{}, err

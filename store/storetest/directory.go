@@ -17,6 +17,7 @@ func directoryLaws() []law {
 		{"keeps_every_field", directoryFields},
 		{"is_nothing_until_put", unknownKept},
 		{"replaces_the_version_that_was_read", keptVersions},
+		{"remembers_what_agents_were", agentVersions},
 		{"lets_one_of_many_writes_win", keptRace},
 		{"refuses_what_is_wrong", wrongKept},
 		{"keeps_hostile_text", hostileKept},

@@ -1,0 +1,202 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/agent"
+	"github.com/perdure/perdure/engine"
+	"github.com/perdure/perdure/internal/cli/form"
+)
+
+type agentVersions struct {
+	Agent string `arg:"" help:"Its id, or a unique beginning of it, or its name."`
+	Limit int    `help:"How many; 0 for all." placeholder:"N" default:"20"`
+	output
+}
+
+// Run lists what an agent was.
+func (c *agentVersions) Run(ctx context.Context, a *app) error {
+	if c.Limit < 0 {
+		return misuse(fmt.Sprintf("--limit %d", c.Limit), "give 0 for all, or how many")
+	}
+	return a.read(ctx, func(eng Engine) error {
+		id, err := a.agent(ctx, eng, c.Agent)
+		if err != nil {
+			return err
+		}
+		all, err := eng.AgentVersions(ctx, id, c.Limit)
+		if err != nil {
+			return err
+		}
+		return listing[engine.AgentEntry]{
+			noun: "versions", head: []string{"VERSION", "STATUS", "BY", "AT", "OVERLAY"},
+			name: func(one engine.AgentEntry) string { return fmt.Sprint(one.Version) },
+			row: func(one engine.AgentEntry) []cell {
+				return []cell{{fmt.Sprint(one.Version), bold}, {text: one.Status}, {text: one.By}, {text: moment(one.UpdatedAt, a.now())}, {text: clip(string(one.Overlay), cellChars)}}
+			},
+		}.print(ctx, a, c.output, all)
+	})
+}
+
+type agentApply struct {
+	File   string `arg:"" help:"What it is to be, as YAML or JSON: its name, and the fields of its overlay. - reads it from stdin."`
+	DryRun bool   `help:"Only say what would be done."`
+	output
+}
+
+// agentFile is what a file says of an agent: all of it, and nothing else.
+type agentFile struct {
+	Name    string            `json:"name"`
+	Harness perdure.HarnessID `json:"harness_id,omitempty"`
+	agent.Overlay
+}
+
+// read reads the file.
+func (c *agentApply) read(a *app) (said agentFile, err error) {
+	var text []byte
+	if c.File == "-" {
+		var typed string
+		typed, err = a.readInput()
+		text = []byte(typed)
+	} else if text, err = os.ReadFile(c.File); err != nil {
+		return said, misuse("the file cannot be read: "+err.Error(), "")
+	}
+	if err == nil {
+		err = form.Read(text, &said)
+	}
+	if err == nil {
+		err = said.Check()
+	}
+	if err == nil && said.Name == "" {
+		err = fmt.Errorf("%w: it has no name", perdure.Invalid)
+	}
+	if errors.Is(err, perdure.Invalid) {
+		return said, &fault{err: perdure.Invalid, what: c.File + ": " + err.Error(), todo: "docs/reference/agents.md says what an agent may say"}
+	}
+	return said, err
+}
+
+// Run keeps an agent as a file says. What was read is what is written over: nobody's change is lost.
+func (c *agentApply) Run(ctx context.Context, a *app) error {
+	if err := c.suits(engine.AgentEntry{}); err != nil {
+		return err
+	}
+	said, err := c.read(a)
+	if err != nil {
+		return err
+	}
+	return a.with(ctx, writing(c.DryRun), func(eng Engine) error {
+		old, err := eng.Agent(ctx, said.Name)
+		if err != nil && !errors.Is(err, perdure.NotFound) {
+			return err
+		}
+		if old.Source == engine.AgentGiven {
+			return &fault{err: perdure.Conflict, what: said.Name + " is an agent of mcp.json, and is not kept", todo: "change it there, or give this one another name"}
+		}
+		changes, err := said.changes(old)
+		if err != nil {
+			return err
+		}
+		switch {
+		case c.DryRun && old.ID == "":
+			a.say("would make the agent %s", a.line(said.Name, 300))
+			return engine.CheckAgentName(said.Name)
+		case len(changes) == 0 && old.ID != "":
+			a.say("%s is so already: version %d is unchanged", a.line(said.Name, 300), old.Version)
+			return c.quietly(ctx, a, old.ID, old)
+		case c.DryRun:
+			a.say("would change %s of %s", a.line(strings.Join(changes, ", "), 300), a.line(said.Name, 300))
+			return nil
+		}
+		one, err := eng.PutAgent(ctx, engine.AgentWrite{Name: said.Name, Version: old.Version, Harness: said.Harness, Overlay: said.Overlay})
+		if err != nil {
+			return err
+		}
+		if old.ID == "" {
+			a.say("made %s: %s", a.line(one.Name, 300), one.ID)
+		} else {
+			a.say("changed %s of %s: it is version %d", a.line(strings.Join(changes, ", "), 300), a.line(one.Name, 300), one.Version)
+		}
+		if _, err := eng.EffectiveAgent(ctx, one.ID); err != nil {
+			a.say("%s no session of it could begin now: %s", a.paint.talk.in(dim, "note:"), a.line(err.Error(), 300))
+		}
+		return c.show(ctx, a, shown{one.ID, one, func() { a.fields(a.agentFields(one)...) }})
+	})
+}
+
+// changes are the fields that an agent says otherwise than it is kept, by name.
+func (f agentFile) changes(kept engine.AgentEntry) (changed []string, err error) {
+	text, err := json.Marshal(agent.Fold(f.Overlay))
+	if err != nil {
+		return nil, err
+	}
+	said, is := map[string]json.RawMessage{}, map[string]json.RawMessage{}
+	if err := perdure.DecodeKnownJSON(text, &said); err != nil {
+		return nil, err
+	}
+	if len(kept.Overlay) > 0 {
+		if err := perdure.DecodeKnownJSON(kept.Overlay, &is); err != nil {
+			return nil, err
+		}
+	}
+	if f.Harness != kept.Harness {
+		changed = append(changed, "harness_id")
+	}
+	all := maps.Clone(said)
+	maps.Copy(all, is)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if !bytes.Equal(said[name], is[name]) {
+			changed = append(changed, name)
+		}
+	}
+	return changed, nil
+}
+
+type agentDelete struct {
+	Agent  string `arg:"" help:"Its id, or a unique beginning of it, or its name."`
+	DryRun bool   `help:"Only say what would be done."`
+	Yes    bool   `short:"y" help:"Do not ask, also on a terminal."`
+	output
+}
+
+// Run deletes an agent.
+func (c *agentDelete) Run(ctx context.Context, a *app) error {
+	if err := c.suits(gone{}); err != nil {
+		return err
+	}
+	return a.with(ctx, writing(c.DryRun), func(eng Engine) error {
+		id, err := a.agent(ctx, eng, c.Agent)
+		if err != nil {
+			return err
+		}
+		one, err := eng.Agent(ctx, id)
+		switch {
+		case err != nil:
+			return err
+		case one.Source == engine.AgentGiven:
+			return &fault{err: perdure.Conflict, what: one.Name + " is an agent of mcp.json, and is not kept", todo: "take it out there"}
+		case one.Status == string(agent.Deleted):
+			return &fault{err: perdure.NotFound, what: one.ID + " is deleted already"}
+		case c.DryRun:
+			a.say("would delete %s, %s", one.ID, a.line(one.Name, 300))
+			return nil
+		}
+		if err := a.confirm(ctx, c.Yes, fmt.Sprintf("delete the agent %s? Turns of sessions that were made of it stop.", one.Name)); err != nil {
+			return err
+		}
+		if err := eng.DeleteAgent(ctx, id, one.Version); err != nil {
+			return err
+		}
+		a.say("deleted %s, %s; its versions stay", id, a.line(one.Name, 300))
+		return c.quietly(ctx, a, id, gone{id, true})
+	})
+}

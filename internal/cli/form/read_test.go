@@ -1,0 +1,53 @@
+package form_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/cli/form"
+)
+
+// TestRead: YAML and JSON are read alike, and strictly.
+func TestRead(t *testing.T) {
+	t.Parallel()
+	type thing struct {
+		Name  string   `json:"name"`
+		Tools []string `json:"tools"`
+		Limit struct {
+			Value int `json:"value"`
+		} `json:"limit"`
+	}
+	for _, text := range []string{
+		"name: a\ntools: [x, y]\nlimit: {value: 3}\n", `{"name": "a", "tools": ["x", "y"], "limit": {"value": 3}}`,
+		"# said\n---\nname: a\ntools:\n- x\n- y\nlimit:\n  value: 3\n",
+	} {
+		var got thing
+		if err := form.Read([]byte(text), &got); err != nil || got.Name != "a" || len(got.Tools) != 2 || got.Limit.Value != 3 {
+			t.Errorf("%q: got %+v, %v", text, got, err)
+		}
+	}
+	for text, why := range map[string]string{
+		"":                              "empty",
+		"name: a\nname: b\n":            "already defined",
+		`{"name": "a", "name": "b"}`:    "duplicate",
+		"nam: a\n":                      "/nam",
+		"name: [a]\n":                   "/name",
+		"1: a\n":                        "",
+		"name: a\n---\nname: b\n":       "more than one",
+		"name: a\n---\n{\n":             "more than one",
+		"a: &x [*x]\n":                  "",
+		"- name\n":                      "",
+		"name: \xff\n":                  "",
+		`{"name": "a"} {"name": "b"}`:   "",
+		"limit: {value: 3.5}\n":         "/limit/value",
+		"tools: [x\n":                   "",
+		"name: !!binary aGVsbG8=\nz: 1": "/z",
+	} {
+		var got thing
+		if err := form.Read([]byte(text), &got); !errors.Is(err, perdure.Invalid) || !strings.Contains(err.Error(), why) {
+			t.Errorf("%q: got %+v, %v, want it Invalid for %q", text, got, err, why)
+		}
+	}
+}
