@@ -34,8 +34,9 @@ func rotateKey(ctx context.Context, dir string) (r admin.Rotated, err error) {
 	if errors.Is(err, perdure.NotFound) {
 		return r, fmt.Errorf("%w: there is no keyring %s, so there are no secrets", perdure.NotFound, file)
 	}
+	key := ""
 	if err == nil {
-		_, err = keys.Rotate()
+		key, err = keys.Rotate()
 	}
 	if err != nil {
 		return r, err
@@ -48,6 +49,9 @@ func rotateKey(ctx context.Context, dir string) (r admin.Rotated, err error) {
 		return r, err
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
+	if err := sessionport.NoteRotation(ctx, st, key); err != nil {
+		return r, err
+	}
 	cfg := sessionport.Config{Store: st, Keys: keys}
 	r.Sealed, err = sessionport.Reencrypt(ctx, cfg, nil)
 	more, failed := sessionport.ResealDirectory(ctx, cfg) // also when a secret is left: what can be done is done

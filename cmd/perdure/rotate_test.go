@@ -71,8 +71,17 @@ func TestRotateKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer st.Close()
+	var deeds []string
+	err = st.View(t.Context(), func(r store.Reader) error {
+		_, err := store.CheckAudit(r, func(e store.AuditEntry) { deeds = append(deeds, e.Action+" "+e.Subject+" "+e.Detail["rows"]) }, t.Errorf)
+		return err
+	})
+	current, failed := keys.Current()
+	if want := []string{"key.rotated " + current + " ", "key.resealed " + current + " 1", "key.resealed " + current + " 1", "key.resealed " + current + " 1"}; err != nil || failed != nil || !slices.Equal(deeds, want) {
+		t.Errorf("the audit log says %q, %v, %v, want %q", deeds, err, failed, want)
+	}
 	used, err := sessionport.KeysInUse(t.Context(), sessionport.Config{Store: st})
-	if current, failed := keys.Current(); err != nil || failed != nil || !slices.Equal(used, []string{current}) {
-		t.Errorf("in use are %v, %v, %v, want %s", used, err, failed, current)
+	if err != nil || !slices.Equal(used, []string{current}) {
+		t.Errorf("in use are %v, %v, want %s", used, err, current)
 	}
 }

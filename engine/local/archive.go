@@ -12,6 +12,7 @@ import (
 	"hash"
 	"io"
 	"slices"
+	"strconv"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
@@ -204,7 +205,13 @@ func (e *Engine) Import(ctx context.Context, r io.Reader, how engine.Import) (en
 				return err
 			}
 		}
-		return e.nothingLeft(tx, ids...) // after it, when nobody deletes one of them any more
+		if err := e.nothingLeft(tx, ids...); err != nil { // after it, when nobody deletes one of them any more
+			return err
+		}
+		return tx.AddAudit(store.AuditEntry{
+			Org: of.Org, Actor: store.ActorOf(ctx), Action: "session.imported", Subject: string(head.Session), Session: head.Session,
+			Detail: map[string]string{"sessions": strconv.Itoa(len(dumps)), "at_rest": strconv.FormatBool(head.AtRest)},
+		})
 	})
 	if err != nil {
 		return engine.Session{}, fmt.Errorf("import %s: %w", head.Session, err)

@@ -26,9 +26,15 @@ func (e *Engine) retain(ctx context.Context) {
 	if time.Now().Before(e.pruneNext) && key == e.sealed || !e.pruning.CompareAndSwap(false, true) {
 		return
 	}
+	rotated := e.sealed != "" && key != "" && key != e.sealed
 	e.pruneNext, e.sealed = time.Now().Add(retentionPause), key
 	e.group.Go(func() {
 		defer e.pruning.Store(false)
+		if rotated {
+			if err := sessionport.NoteRotation(ctx, e.cfg.Store, key); err != nil && ctx.Err() == nil {
+				e.cfg.Log.Warn("that there is a new key is not in the audit log", "worker", e.worker.ID, "key", key, "error", err)
+			}
+		}
 		if err := e.reseal(ctx); err != nil && ctx.Err() == nil {
 			e.cfg.Log.Warn("not all secrets are sealed under the current key, and it will be tried again", "worker", e.worker.ID, "error", err)
 		}

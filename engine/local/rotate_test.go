@@ -73,6 +73,13 @@ steps:
 	if !slices.Equal(used, []string{key}) {
 		t.Errorf("sealed under %v, want %s", used, key)
 	}
+	var deeds []string
+	for _, e := range audited(t, st) {
+		deeds = append(deeds, e.Action+" "+e.Subject)
+	}
+	if want := []string{"secret.set n", "key.rotated " + key, "key.resealed " + key}; !slices.Equal(deeds, want) {
+		t.Errorf("the audit log says %q, want %q", deeds, want)
+	}
 	stop()
 	if err := <-ended; err != nil {
 		t.Error(err)

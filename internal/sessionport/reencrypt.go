@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/perdure/perdure/internal/secret"
 	"github.com/perdure/perdure/store"
@@ -108,12 +109,27 @@ func (p *resealing) reseal(ctx context.Context, page []store.Secret) error {
 				written++
 			}
 		}
-		return nil
+		return resealed(ctx, tx, p.filter.Other, written)
 	})
 	if err == nil {
 		p.done += written
 	}
 	return err
+}
+
+// resealed adds to the audit log that so many rows are sealed under a key now, which they were not; 0: nothing.
+func resealed(ctx context.Context, tx store.Tx, key string, n int) error {
+	if n == 0 {
+		return nil
+	}
+	return tx.AddAudit(store.AuditEntry{Actor: store.ActorOf(ctx), Action: "key.resealed", Subject: key, Detail: map[string]string{"rows": strconv.Itoa(n)}})
+}
+
+// NoteRotation adds to the audit log that a keyring has a new current key.
+func NoteRotation(ctx context.Context, st store.Store, key string) error {
+	return st.InTx(ctx, func(tx store.Tx) error {
+		return tx.AddAudit(store.AuditEntry{Actor: store.ActorOf(ctx), Action: "key.rotated", Subject: key})
+	})
 }
 
 // sealed is a row under the current key.

@@ -30,7 +30,12 @@ func ResealDirectory(ctx context.Context, cfg Config) (n int, err error) {
 		for _, row := range rows {
 			sealed, err := cfg.sealAnew(row, current)
 			if err == nil && sealed != nil {
-				err = cfg.Store.InTx(ctx, func(tx store.Tx) error { return row.put(tx, sealed) })
+				err = cfg.Store.InTx(ctx, func(tx store.Tx) error {
+					if err := row.put(tx, sealed); err != nil {
+						return err
+					}
+					return resealed(ctx, tx, current, 1)
+				})
 			}
 			switch {
 			case errors.Is(err, perdure.Conflict):

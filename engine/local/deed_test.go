@@ -1,0 +1,173 @@
+package local_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/agent"
+	"github.com/perdure/perdure/engine"
+	"github.com/perdure/perdure/engine/local"
+	"github.com/perdure/perdure/internal/secret"
+	"github.com/perdure/perdure/model/scripted"
+	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/store/faulty"
+	"github.com/perdure/perdure/store/memory"
+	"github.com/perdure/perdure/tool"
+	"github.com/perdure/perdure/webhook"
+)
+
+// wayOut lets all out and reaches nothing.
+type wayOut struct{}
+
+func (wayOut) Do(context.Context, perdure.WebRequest) (perdure.WebResponse, error) {
+	return perdure.WebResponse{}, errors.New("nothing leaves here")
+}
+
+func (wayOut) Try(context.Context, string, string, perdure.NetworkList) ([]netip.AddrPort, error) {
+	return nil, nil
+}
+
+// deed is something that is to be answered for.
+type deed struct {
+	action string
+	do     func() error
+}
+
+// TestS26NoDeedWithoutItsEntry: where the audit log cannot be written, the deed is not done; where it can, its entry is there,
+// under the name of who did it, and the chain is whole. Both are one commit, so neither is there without the other.
+func TestS26NoDeedWithoutItsEntry(t *testing.T) {
+	t.Parallel()
+	kept := memory.New(memory.Config{})
+	var mute atomic.Bool
+	st := faulty.New(kept, faulty.Plan{At: func(p faulty.Point) faulty.Fault {
+		if p.Method == "AddAudit" && mute.Load() {
+			return faulty.Fault{Act: faulty.Fail, Kind: perdure.Storage}
+		}
+		return faulty.Fault{}
+	}})
+	script, err := scripted.Parse("none", []byte("steps:\n  - text: one\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, err := secret.Create(filepath.Join(t.TempDir(), "keyring"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	eng, err := local.Open(t.Context(), local.Config{
+		Store: st, Model: script, Tools: tool.NewRegistry(plainTool("echo")), Secrets: local.Secrets{Keys: keys}, Webhooks: local.Webhooks{Egress: wayOut{}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := store.Acting(t.Context(), "token_1 ada")
+	s, err := eng.NewSession(ctx, perdure.Agent{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var archive bytes.Buffer
+	if err := eng.Export(ctx, s.ID, &archive); err != nil {
+		t.Fatal(err)
+	}
+	if err := eng.DeleteSession(ctx, s.ID); err != nil {
+		t.Fatal(err)
+	}
+
+	for _, d := range deedsOf(ctx, eng, s.ID, archive.Bytes()) {
+		before, entries := state(t, kept), audited(t, kept)
+		mute.Store(true)
+		err := d.do()
+		mute.Store(false)
+		if !errors.Is(err, perdure.Storage) || state(t, kept) != before {
+			t.Errorf("%s without an entry: got %v, and\n%s\nof\n%s", d.action, err, state(t, kept), before)
+		}
+		if err := d.do(); err != nil {
+			t.Fatalf("%s: %v", d.action, err)
+		}
+		if state(t, kept) == before {
+			t.Errorf("%s changed nothing", d.action)
+		}
+		if got := audited(t, kept)[len(entries):]; len(got) != 1 || got[0].Action != d.action || got[0].Actor != "token_1 ada" || strings.Contains(fmt.Sprint(got), "correct-horse") {
+			t.Errorf("%s: got the entries %+v", d.action, got)
+		}
+	}
+}
+
+// deedsOf are deeds, each of which can be done once those before it were.
+func deedsOf(ctx context.Context, eng *local.Engine, session perdure.SessionID, archive []byte) []deed {
+	hook := webhook.Webhook{ID: "webhook_00000000000000000000000000000001", URL: "https://a.test/", Body: webhook.BodyID, Owner: "ada"}
+	off := false
+	put := func(version int64, prompt string) func() error {
+		return func() error {
+			_, err := eng.PutAgent(ctx, engine.AgentWrite{Name: "reader", Version: version, Overlay: agent.Overlay{SystemPrompt: prompt}})
+			return err
+		}
+	}
+	set := func() error {
+		return eng.SetSecret(ctx, session, engine.SecretWrite{Name: "KEY", Value: "correct-horse"})
+	}
+	return []deed{
+		{"session.imported", func() error { _, err := eng.Import(ctx, bytes.NewReader(archive), engine.Import{}); return err }},
+		{"secret.set", set},
+		{"secret.set", set}, // a rotation is another value under its name
+		{"secret.removed", func() error { return eng.RemoveSecret(ctx, session, "KEY") }},
+		{"agent.created", put(0, "Read.")},
+		{"agent.changed", put(1, "Read slowly.")},
+		{"agent.deleted", func() error { return eng.DeleteAgent(ctx, "reader", 2) }},
+		{"webhook.created", func() error { _, err := eng.CreateWebhook(ctx, hook); return err }},
+		{"webhook.changed", func() error { _, err := eng.ChangeWebhook(ctx, hook.ID, webhook.Change{Enabled: &off}); return err }},
+		{"webhook.rotated", func() error { _, err := eng.RotateWebhook(ctx, hook.ID); return err }},
+		{"webhook.removed", func() error { return eng.DeleteWebhook(ctx, hook.ID) }},
+	}
+}
+
+// state is what deeds change, in a text.
+func state(t *testing.T, st store.Store) string {
+	t.Helper()
+	var text strings.Builder
+	err := st.View(t.Context(), func(r store.Reader) error {
+		sessions, err := r.Sessions(store.SessionFilter{})
+		secrets, failed := r.Secrets(store.SecretFilter{})
+		hooks, broken := r.Webhooks()
+		agents, wrong := r.Agents(agent.StatusFilter{All: true})
+		for _, one := range sessions {
+			fmt.Fprintln(&text, one.ID)
+		}
+		for _, one := range secrets {
+			fmt.Fprintln(&text, one.Name, one.Version)
+		}
+		for _, one := range hooks {
+			fmt.Fprintln(&text, one.ID, one.Version, one.Enabled)
+		}
+		for _, one := range agents {
+			fmt.Fprintln(&text, one.ID, one.Version, one.Status)
+		}
+		return errors.Join(err, failed, broken, wrong)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text.String()
+}
+
+// audited are the entries of the default org, of a chain that is whole.
+func audited(t *testing.T, st store.Store) (found []store.AuditEntry) {
+	t.Helper()
+	err := st.View(t.Context(), func(r store.Reader) error {
+		found = nil
+		_, err := store.CheckAudit(r, func(e store.AuditEntry) { found = append(found, e) }, t.Errorf)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.Clip(found)
+}
