@@ -17,6 +17,7 @@ type Admission struct {
 	Writes   int           // requests that commit, in work at a time; 0: 16 for each processor, at most 64
 	Waiting  int           // more of them that wait for a place; 0: 256
 	Patience time.Duration // of those; 0: 1 s
+	Calls    int           // tools that are called, and servers that are tested: they take as long as they take; as many wait; 0: 128
 	Urgent   int           // what ends or holds up work: cancel, interrupt, deny, pause; as many wait; 0: 32
 	Reads    int           // 0: 512
 	Pages    int           // of the documents, which anybody may read; 0: 32
@@ -36,6 +37,7 @@ func (c Admission) withDefaults() Admission {
 	c.Writes = orDefault(c.Writes, min(writesPerProcessor*runtime.GOMAXPROCS(0), mostWrites))
 	c.Waiting = orDefault(c.Waiting, 256)
 	c.Patience = orDefault(c.Patience, time.Second)
+	c.Calls = orDefault(c.Calls, 128)
 	c.Urgent = orDefault(c.Urgent, 32)
 	c.Reads = orDefault(c.Reads, 512)
 	c.Pages = orDefault(c.Pages, 32)
@@ -46,13 +48,14 @@ func (c Admission) withDefaults() Admission {
 
 // gates are the places of an API.
 type gates struct {
-	writes, urgent, reads, open, pages *gate
-	bodies                             *room
+	writes, calls, urgent, reads, open, pages *gate
+	bodies                                    *room
 }
 
 func newGates(c Admission) gates {
 	return gates{
 		writes: newGate("writes", c.Writes, c.Waiting, c.Patience),
+		calls:  newGate("calls", c.Calls, c.Calls, c.Patience),
 		urgent: newGate("urgent", c.Urgent, c.Urgent, c.Patience),
 		reads:  newGate("reads", c.Reads, c.Reads, c.Patience),
 		open:   newGate("open", c.Open, 0, c.Patience),
@@ -69,8 +72,11 @@ func (g *gates) of(r *http.Request, pattern string) *gate {
 	case isManual(pattern):
 		return g.pages
 	case isWrite(r.Method):
-		if StopsWork(pattern) {
+		switch {
+		case StopsWork(pattern):
 			return g.urgent
+		case strings.HasSuffix(pattern, "/call"), strings.HasSuffix(pattern, "/test"):
+			return g.calls
 		}
 		return g.writes
 	case lasts(r):

@@ -262,6 +262,7 @@ func TestGateKinds(t *testing.T) {
 		"GET /v1/events?topics=tasks": g.open, "POST /v1/sessions": g.writes, "PUT /v1/budgets/{scope}/{subject}": g.writes, "DELETE /v1/sessions/{id}": g.writes,
 		"POST /v1/tasks/{id}/cancel": g.urgent, "POST /v1/sessions/{id}/tasks/cancel": g.urgent, "POST /v1/sessions/{id}/interrupt": g.urgent,
 		"POST /v1/approvals/{id}/deny": g.urgent, "POST /v1/approvals/{id}/approve": g.writes, "POST /v1/schedules/{id}/pause": g.urgent,
+		"POST /v1/tools/{name}/call": g.calls, "POST /v1/connections/{connection}/test": g.calls,
 	} {
 		method, target, _ := strings.Cut(line, " ")
 		r, err := http.NewRequest(method, strings.ReplaceAll(strings.ReplaceAll(target, "{", ""), "}", ""), nil)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/internal/api"
@@ -65,6 +66,27 @@ func TestR23Overload(t *testing.T) {
 		}
 	}
 	want[engine.Session](r, 201, post("/v1/sessions", `{"agent":{}}`))
+}
+
+// TestR23Calls: tools that are called and servers that are tested over HTTP take as long as they take; they take no place from
+// writes, and have places of their own.
+func TestR23Calls(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(c *api.Config) {
+		c.Admission = api.Admission{Writes: 1, Waiting: 1, Calls: 1, Patience: time.Millisecond}
+	})
+	called := make(chan reply)
+	go func() { called <- r.do(post("/v1/tools/slow/call", `{"args":{"text":"a"}}`)) }()
+	r.entered("slow")
+	want[engine.Session](r, 201, post("/v1/sessions", `{"agent":{}}`))
+	got := r.do(post("/v1/tools/echo/call", `{"args":{"text":"a"}}`))
+	if r.refusal(got, 503, "overloaded"); got.header.Get("RateLimit-Policy") != `"calls";q=1;qu="concurrent-requests"` {
+		t.Errorf("got %v", got.header)
+	}
+	r.release()
+	if got := <-called; got.status != 200 {
+		t.Errorf("got %d %s", got.status, got.body)
+	}
 }
 
 // TestStopsWork names what gets through a full server, and on a full disk.
