@@ -159,6 +159,7 @@ func newDesk(t *testing.T) *desk {
 	d.write(filepath.Join(d.dir, "hello.txt"), "hello\n")
 	d.write(filepath.Join(d.dir, "agent.yaml"), "name: applied\nsystem_prompt: You read.\n")
 	d.write(filepath.Join(d.dir, "written.yaml"), "name: written\n")
+	d.write(filepath.Join(d.dir, "word.yaml"), "steps:\n  - text: ok\n")
 	d.write(filepath.Join(d.dir, "key.txt"), "s3cr3t\n")
 	d.must("egress allow --webhook " + strings.TrimPrefix(hook.URL, "http://") + " --data " + d.data)
 	d.serve = []string{"--ask", "echo"}

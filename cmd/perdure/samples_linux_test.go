@@ -144,6 +144,7 @@ func keptSamples() []sample {
 		{line: "connection list", is: "list-connections"},
 		{line: "connection test wiki", is: "test-connection", codes: []int{6}},
 		{line: "provider list", is: "list-providers"},
+		{line: "provider test scripted:{dir}/word.yaml"},
 		{line: "token create writer", is: "create-token"},
 		{line: "token list", is: "list-tokens"},
 		{line: "token revoke writer --yes", is: "revoke-token"},

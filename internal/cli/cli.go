@@ -45,6 +45,8 @@ type World struct {
 	Log func(LogStyle) *slog.Logger
 	// Open opens an engine.
 	Open func(context.Context, Opening) (Engine, error)
+	// TryModel asks a model for its smallest answer. Invalid: the name says no model of this build, or its script cannot be read.
+	TryModel func(ctx context.Context, name string) (Trial, error)
 	// Diagnose looks for what keeps perdure from working with a data directory. It changes nothing.
 	Diagnose func(ctx context.Context, dataDir string) []Check
 	// Processes lists the commands that were run under a supervisor.
@@ -108,7 +110,7 @@ type commandLine struct {
 	Tool       toolCommand       `cmd:"" help:"The tools: list, show, call, init."`
 	Agent      agentCommand      `cmd:"" help:"Agents that sessions can be made of: list, show, versions, apply, delete."`
 	Connection connectionCommand `cmd:"" help:"MCP servers whose tools agents may use: list, test."`
-	Provider   providerCommand   `cmd:"" help:"Where models are asked: list."`
+	Provider   providerCommand   `cmd:"" help:"Where models are asked: list, test."`
 
 	Token   tokenCommand   `cmd:"" help:"Who may ask a server: create, list, revoke."`
 	Audit   auditCommand   `cmd:"" help:"Who did what is to be answered for: list."`

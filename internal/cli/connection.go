@@ -69,26 +69,3 @@ func (c *connectionTest) Run(ctx context.Context, a *app) error {
 		return err
 	})
 }
-
-type providerCommand struct {
-	List providerList `cmd:"" help:"List where models are asked, and what keeps one from being asked."`
-}
-
-type providerList struct{ output }
-
-// Run lists providers.
-func (c *providerList) Run(ctx context.Context, a *app) error {
-	return a.read(ctx, func(eng Engine) error {
-		all, err := eng.Providers(ctx)
-		if err != nil {
-			return err
-		}
-		return listing[engine.Provider]{
-			noun: "providers", head: []string{"PROVIDER", "KIND", "READY", "MISSING"},
-			name: func(one engine.Provider) string { return one.Name },
-			row: func(one engine.Provider) []cell {
-				return []cell{{one.Name, bold}, {text: one.Kind}, {text: yesNo(one.Ready)}, {text: one.Missing}}
-			},
-		}.print(ctx, a, c.output, all)
-	})
-}

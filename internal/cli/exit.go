@@ -41,7 +41,7 @@ func meanings() []meaning {
 		{exitError, "an error"},
 		{exitUsage, "the command line, or an argument in it, is wrong"},
 		{exitNotFound, "there is no such thing"},
-		{exitDenied, "not allowed: the token of a server is missing or wrong"},
+		{exitDenied, "not allowed: the token of a server, or the key of a provider, is missing or wrong"},
 		{exitConflict, "something stands in the way: the data directory is held by another process,\nan id is ambiguous, a cap is reached, an outcome is known already"},
 		{exitUnreachable, "not now: try again"},
 		{exitTimeout, "a wait timed out"},

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/cli"
+	"github.com/perdure/perdure/model/anthropic/anthropictest"
+	"github.com/perdure/perdure/model/openai/openaitest"
+	"github.com/perdure/perdure/model/scripted"
+)
+
+// TestProviderTried tries models of servers that speak the protocols of the providers, over HTTP: with the key, with another one,
+// without one, and where nobody answers. No key is in what is said. It sets the environment, so it is alone.
+func TestProviderTried(t *testing.T) {
+	const key, wrong = "k-secret-of-this-test", "k-wrong-of-this-test"
+	word, err := scripted.Parse("word", []byte("steps:\n  - text: ok\n    repeat: true\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	serve := func(h http.Handler) string {
+		server := httptest.NewServer(h)
+		t.Cleanup(server.Close)
+		return server.URL
+	}
+	echo := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { // says aloud what it was told in confidence
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusUnauthorized)
+		_, _ = w.Write([]byte(`{"type":"error","error":{"type":"authentication_error","message":"no: ` + r.Header.Get("Authorization") + r.Header.Get("X-Api-Key") + `"}}`))
+	})
+	busy := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusTooManyRequests)
+		_, _ = w.Write([]byte(`{"type":"error","error":{"type":"rate_limit_error","message":"later"}}`))
+	})
+	silent := httptest.NewServer(echo)
+	silent.Close()
+	openai, anthropic := serve(openaitest.New(word, openaitest.Config{Key: key}))+"/v1", serve(anthropictest.New(word, anthropictest.Config{Key: key}))
+	echoes, limits := serve(echo), serve(busy)
+	known := secretsOf(func(name string) string { return map[string]string{openaiKey: key, anthropicKey: wrong}[name] })
+
+	for _, c := range []struct {
+		name, key string // key of both providers
+		want      string
+	}{
+		{"openai:small@" + openai, key, cli.TrialOK},
+		{"anthropic:small@" + anthropic, key, cli.TrialOK},
+		{"openai:small@" + openai, wrong, cli.TrialRefused},
+		{"anthropic:small@" + anthropic, wrong, cli.TrialRefused},
+		{"openai:small@" + echoes, key, cli.TrialRefused},
+		{"anthropic:small@" + echoes, wrong, cli.TrialRefused},
+		{"openai:small@" + limits, key, cli.TrialLimited},
+		{"anthropic:small@" + limits, key, cli.TrialLimited},
+		{"openai:small@" + silent.URL, key, cli.TrialUnreachable},
+		{"anthropic:small@" + silent.URL, key, cli.TrialUnreachable},
+		{"openai:small", "", cli.TrialKeyMissing},
+		{"anthropic:small", " ", cli.TrialKeyMissing},
+	} {
+		t.Setenv(openaiKey, c.key)
+		t.Setenv(anthropicKey, c.key)
+		got, err := tryModel(t.Context(), c.name, known)
+		if err != nil || got.Result != c.want || got.Model != c.name {
+			t.Errorf("%s with %q: got %+v, %v, want %s", c.name, c.key, got, err, c.want)
+			continue
+		}
+		if text := got.Why + got.Code; strings.Contains(text, key) || strings.Contains(text, wrong) {
+			t.Errorf("%s: a key is in %q", c.name, text)
+		}
+		switch c.want {
+		case cli.TrialOK:
+			if got.LatencyMS < 1 || got.Why != "" || got.Code != "" {
+				t.Errorf("%s: got %+v", c.name, got)
+			}
+		case cli.TrialKeyMissing:
+			if got.Variable != map[string]string{"openai": openaiKey, "anthropic": anthropicKey}[got.Provider] || got.LatencyMS != 0 {
+				t.Errorf("%s: got %+v", c.name, got)
+			}
+		default:
+			if got.Why == "" {
+				t.Errorf("%s: nothing says why", c.name)
+			}
+		}
+	}
+	for _, name := range []string{"", "small", "other:small", "scripted:none.yaml"} {
+		if got, err := tryModel(t.Context(), name, known); !errors.Is(err, perdure.Invalid) {
+			t.Errorf("%q: got %+v, %v, want it Invalid", name, got, err)
+		}
+	}
+}
