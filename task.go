@@ -260,7 +260,7 @@ type Task struct {
 	CancelBy          string    `json:"cancel_by,omitempty"`
 	CancelWhy         string    `json:"cancel_why,omitempty"`
 
-	Trace string `json:"traceparent,omitempty"` // of the turn that asked for it, where that is part of a caller's trace
+	Trace string `json:"traceparent,omitempty"` // of who asked for it, or for its turn, where they sent one: it is part of their trace
 
 	Delivery  Delivery  `json:"delivery"`
 	Wake      Wake      `json:"wake"`

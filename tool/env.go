@@ -31,6 +31,7 @@ type Env struct {
 	Visible  []string            // names of the tools that the session may see; nil: all of the registry (TL23)
 	Now      func() time.Time    // nil: time.Now
 	LogBytes int64               // length of the task's log when this attempt began
+	Trace    string              // the W3C traceparent for what this call asks of other runtimes; empty: nobody traces it
 }
 
 // Ports is what of an Env is about the state of a session and its surroundings. The host may add and replace them.

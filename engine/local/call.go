@@ -8,6 +8,7 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/internal/effect"
+	"github.com/perdure/perdure/internal/telemetry"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
 )
@@ -96,5 +97,5 @@ func (e *Engine) outside(ctx context.Context, call tool.Call) (tool.Result, erro
 	if fault := e.cfg.Tools.Validate(call.Tool, call.Args); fault != nil {
 		return *fault, nil
 	}
-	return e.cfg.Tools.Execute(ctx, call, tool.Env{Registry: e.cfg.Tools, Egress: e.cfg.Egress})
+	return e.cfg.Tools.Execute(ctx, call, tool.Env{Registry: e.cfg.Tools, Egress: e.cfg.Egress, Trace: telemetry.Parent(ctx)})
 }

@@ -105,7 +105,7 @@ func outer() []room {
 		{"internal/manual", ""},
 		{"docs", ""},
 		{"internal/access", ". budget webhook engine store"},
-		{"internal/mcpserver", ". engine tool internal/access"},
+		{"internal/mcpserver", ". engine tool internal/access internal/telemetry"},
 		{"internal/cli", ". agent budget webhook engine docs internal/cron internal/config internal/redact internal/cli/admin internal/cli/demo internal/cli/complete internal/cli/form internal/cli/man internal/cli/mcp internal/cli/raw internal/cli/settings internal/cli/sprout internal/cli/storm"},
 		{"internal/cli/raw", "."},
 		{"internal/cli/complete", ""},

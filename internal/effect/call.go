@@ -83,6 +83,8 @@ func (e *Effects) execute(run CallRun, row perdure.Call, t tool.Tool, how func(c
 		ID: row.Key.String(), Session: row.Key.Session, Turn: row.Turn, Lane: perdure.Foreground, Deadline: c.call.Deadline,
 		Soft: run.Command.Call.Soft, Stall: spec.Stall, Detach: c.detach,
 		Run: func(ctx context.Context) tool.Result {
+			env := env
+			env.Trace = c.owner.traceparent(ctx)
 			return e.veiled(ctx, t, hidden{row.Args, c.own}, env, func(env tool.Env) tool.Result { return how(ctx, env.Call, env) })
 		},
 		End: c.end, Gone: c.gone,

@@ -10,6 +10,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/agent"
+	"github.com/perdure/perdure/internal/telemetry"
 	"github.com/perdure/perdure/model"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
@@ -77,7 +78,12 @@ type owner struct {
 	agent   perdure.Agent
 	created time.Time
 	lineage *perdure.Lineage // of a subagent
-	trace   string           // the traceparent of its turn, where that came with one
+	trace   string           // the traceparent that came with its turn, or with the task; empty: with none
+}
+
+// traceparent is that of the span of work; where nobody is told of spans, the one that came with what asked for it.
+func (o *owner) traceparent(ctx context.Context) string {
+	return orElse(telemetry.Parent(ctx), o.trace)
 }
 
 // root is the root of the session's tree.

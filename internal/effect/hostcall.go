@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/telemetry"
 	"github.com/perdure/perdure/internal/veil"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
@@ -116,7 +117,9 @@ func (e *Effects) hostSession(ctx context.Context, id perdure.SessionID) (row st
 		if row, err = r.Session(id); err != nil {
 			return err
 		}
-		o, err = readOwner(r, id)
+		if o, err = readOwner(r, id); err == nil {
+			o.trace = telemetry.Parent(ctx) // of whoever calls: there is no turn that it could be of
+		}
 		return err
 	})
 }

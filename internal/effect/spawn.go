@@ -146,7 +146,7 @@ func (o spawnOrder) named(secret perdure.Secret) perdure.Task {
 	}
 	t.ID = perdure.DeriveID[perdure.TaskID](secret, o.at, parts...)
 	t.Run = perdure.DeriveID[perdure.RunID](secret, o.at, parts...)
-	if t.Turn != "" && o.owner != nil {
+	if o.owner != nil {
 		t.Trace = o.owner.trace
 	}
 	return t

@@ -125,6 +125,7 @@ func (e *Effects) started(id string, err error) {
 func (r *taskRun) carry(ctx context.Context) tool.Result {
 	defer r.sink.close()
 	env, own := r.env()
+	env.Trace = r.port.owner.traceparent(ctx)
 	return r.e.veiled(ctx, r.target, hidden{r.row.Args, own}, *env, func(env tool.Env) tool.Result {
 		if r.start != freshTask {
 			if result, done := r.resume(ctx, env); done {

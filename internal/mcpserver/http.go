@@ -19,6 +19,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/telemetry"
 )
 
 // maxBody is the most that a request may have.
@@ -117,6 +118,7 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request, stateless, statef
 	answer := &reply{ended: make(chan struct{})}
 	name := rand.Text()
 	r.Header.Set(headerReply, name)
+	r.Header.Set(headerTrace, telemetry.Parent(r.Context()))
 	s.mu.Lock()
 	s.replies[name] = answer
 	s.mu.Unlock()

@@ -40,6 +40,7 @@ type rig struct {
 	script string // of the model
 	more   []tool.Tool
 	cfg    mcpserver.Config
+	tells  local.Telemetry // of the next engine
 
 	eng    *local.Engine
 	mortal *enginerig.Mortal
@@ -57,7 +58,19 @@ func newRig(t *testing.T, cfg mcpserver.Config, more ...tool.Tool) *rig {
 // newTalking is newRig with a model that answers by a script.
 func newTalking(t *testing.T, script string, cfg mcpserver.Config, more ...tool.Tool) *rig {
 	t.Helper()
-	r := &rig{Outside: enginerig.NewOutside(), t: t, store: memory.New(memory.Config{}), script: script, more: more, cfg: cfg}
+	return (&rig{script: script, more: more, cfg: cfg}).open(t)
+}
+
+// newTelling is newRig with an engine that tells of its spans.
+func newTelling(t *testing.T, tells local.Telemetry, cfg mcpserver.Config) *rig {
+	t.Helper()
+	return (&rig{script: "steps: [{text: none, repeat: true}]", tells: tells, cfg: cfg}).open(t)
+}
+
+// open starts a rig of which script, cfg and what is beside them are set.
+func (r *rig) open(t *testing.T) *rig {
+	t.Helper()
+	r.Outside, r.t, r.store = enginerig.NewOutside(), t, memory.New(memory.Config{})
 	if r.cfg.Verify == nil {
 		r.cfg.Verify = func(_ context.Context, token string) (mcpserver.Principal, error) {
 			if token == "stranger" {
@@ -70,7 +83,7 @@ func newTalking(t *testing.T, script string, cfg mcpserver.Config, more ...tool.
 		for _, name := range []string{"echo", "charge", "note", "hold", "hold_note", "hold_charge", "fail", "break", "needs", "ask", "ask_number"} {
 			r.cfg.Tools = append(r.cfg.Tools, mcpserver.Exposed{Name: name})
 		}
-		for _, t := range more {
+		for _, t := range r.more {
 			r.cfg.Tools = append(r.cfg.Tools, mcpserver.Exposed{Name: t.Spec().Name})
 		}
 	}
@@ -91,7 +104,9 @@ func (r *rig) start() {
 	}
 	var count atomic.Int64
 	r.mortal = enginerig.NewMortal(r.store, &count, enginerig.Death{})
-	r.eng, err = local.Open(context.Background(), enginerig.Config(enginetest.Setup{}, r.mortal, m, r.Tools(r.more...)))
+	with := enginerig.Config(enginetest.Setup{}, r.mortal, m, r.Tools(r.more...))
+	with.Telemetry = r.tells
+	r.eng, err = local.Open(context.Background(), with)
 	if err != nil {
 		r.t.Fatal(err)
 	}

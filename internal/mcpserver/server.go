@@ -1,7 +1,7 @@
 // Package mcpserver serves tools to MCP clients: slow calls are durable tasks, on the wire of 2026-07-28 with the Tasks
 // extension, on that of 2025-11-25, and as ordinary tools for clients that know neither.
 //
-// It may import the root, engine, tool and the MCP SDK. The one thing to know: there is no second record. A call is a task of its
+// It may import the root, engine, tool, telemetry and the MCP SDK. The one thing to know: there is no second record. A call is a task of its
 // principal's session, committed by [engine.HostCalls] before anything is answered (M1); every wire shows that record.
 package mcpserver
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/access"
+	"github.com/perdure/perdure/internal/telemetry"
 )
 
 // The names of the wires.
@@ -23,6 +24,8 @@ const (
 	metaKey       = "io.github.perdure/key"  // a client's own key of a call (M4)
 	metaCall      = "io.github.perdure/call" // the handle of the call that a result belongs to
 	metaTask      = "io.github.perdure/task" // between our front and our middleware: the task parameter of the old wire
+	metaTrace     = "traceparent"            // the span that a request is made in (SEP-414)
+	headerTrace   = "Perdure-Trace"          // between our front and our middleware: the traceparent of the HTTP request
 	headerReply   = "Perdure-Reply"          // between our front and our middleware: which HTTP answer this is
 )
 
@@ -142,7 +145,7 @@ func (s *Server) receive(next mcp.MethodHandler) mcp.MethodHandler {
 		switch r := req.(type) {
 		case *mcp.CallToolRequest:
 			if x, ok := s.tools[r.Params.Name]; ok {
-				return p.reply.answered(s.call(ctx, p, x, r.Params))
+				return p.reply.answered(s.call(traced(ctx, r), p, x, r.Params))
 			}
 			if r.Params.Name == "task_result" && !p.tasks {
 				return p.reply.answered(s.toldResult(ctx, p, r.Params))
@@ -168,6 +171,16 @@ func (s *Server) receive(next mcp.MethodHandler) mcp.MethodHandler {
 		}
 		return s.dress(p, result)
 	}
+}
+
+// traced is the context of a call in the trace that its client names: in its metadata, which is the nearest to the call, else in the
+// header of its HTTP request, which the SDK does not hand on. What is no traceparent counts as none.
+func traced(ctx context.Context, r *mcp.CallToolRequest) context.Context {
+	if r.Extra != nil {
+		ctx = telemetry.Below(ctx, r.Extra.Header.Get(headerTrace))
+	}
+	named, _ := r.Params.Meta[metaTrace].(string)
+	return telemetry.Below(ctx, named)
 }
 
 // dress adds what the SDK does not know to results of its own.

@@ -71,9 +71,19 @@ type aloneKey struct{}
 // Alone says that the span of a context begins a trace of its own: what comes of it later is in none of a caller's.
 func Alone(ctx context.Context) context.Context { return context.WithValue(ctx, aloneKey{}, true) }
 
+// Below is a context whose work hangs on the span that a traceparent names, whatever it hung on before. A text that is none changes
+// nothing.
+func Below(ctx context.Context, traceparent string) context.Context {
+	parent := parseParent(traceparent)
+	if !parent.IsValid() {
+		return ctx
+	}
+	return trace.ContextWithRemoteSpanContext(context.WithValue(ctx, aloneKey{}, false), parent)
+}
+
 // Parent is the traceparent of a context's span, for what comes of it later; empty: nobody traces it.
 func Parent(ctx context.Context) string {
-	if ctx.Value(aloneKey{}) != nil {
+	if alone, _ := ctx.Value(aloneKey{}).(bool); alone {
 		return ""
 	}
 	return formatParent(trace.SpanContextFromContext(ctx))

@@ -37,7 +37,8 @@ type side struct {
 	t      *testing.T
 	store  *memory.Store
 	tools  func() *tool.Registry
-	script string // of its model
+	script string          // of its model
+	tells  local.Telemetry // of the next engine
 	eng    *local.Engine
 	mortal *enginerig.Mortal
 	end    func()
@@ -66,7 +67,9 @@ func (s *side) start() {
 	}
 	var count atomic.Int64
 	s.mortal = enginerig.NewMortal(s.store, &count, enginerig.Death{})
-	if s.eng, err = local.Open(context.Background(), enginerig.Config(enginetest.Setup{}, s.mortal, m, s.tools())); err != nil {
+	with := enginerig.Config(enginetest.Setup{}, s.mortal, m, s.tools())
+	with.Telemetry = s.tells
+	if s.eng, err = local.Open(context.Background(), with); err != nil {
 		s.t.Fatal(err)
 	}
 	ctx, end := context.WithCancel(context.Background())

@@ -176,6 +176,9 @@ func (t *Remote) ask(ctx context.Context, a asking) tool.Result {
 	id, call, session := wireID(a.call), a.call, a.session
 	defer a.client.hears(id, a.env)()
 	params := &mcp.CallToolParams{Meta: mcp.Meta{metaCall: id, metaKey: call.Key, "progressToken": id}, Name: t.def.Name, Arguments: call.Args}
+	if a.env.Trace != "" {
+		params.Meta[metaTrace] = a.env.Trace
+	}
 	a.client.listed(ctx, session)
 	result, err := called(ctx, session, params)
 	var refused *jsonrpc.Error

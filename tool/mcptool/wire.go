@@ -22,6 +22,7 @@ const (
 	methodUpdate = "tasks/update"
 	methodCancel = "tasks/cancel"
 	metaKey      = "io.github.perdure/key"     // a call's own key: the same key is the same call, to a server that says so by an extension of this name
+	metaTrace    = "traceparent"               // the span that a call is made in (SEP-414)
 	metaCreated  = "io.github.perdure/created" // between what reads the wire and what follows: the task that a call became
 )
 
