@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -212,9 +213,11 @@ const (
 )
 
 // volatile is what of a result says nothing about progress: moments, ids, and what is measured.
-var volatile = regexp.MustCompile(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?` +
-	`|\b[a-z]+_[0-9a-f]{32}\b|\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b` +
-	`|"(\w+_)?(ms|us|ns|seconds|duration|elapsed|time|timestamp|at)":\s*-?[0-9.]+`)
+var volatile = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?` +
+		`|\b[a-z]+_[0-9a-f]{32}\b|\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b` +
+		`|"(\w+_)?(ms|us|ns|seconds|duration|elapsed|time|timestamp|at)":\s*-?[0-9.]+`)
+})
 
 // note looks at the calls of a step that is over, in the model's order. Tools that only wait count for nothing: they
 // are meant to be asked again.
@@ -255,8 +258,8 @@ func (c TurnCall) sign() string {
 	h := sha256.New()
 	r := c.Result
 	fmt.Fprintf(h, "%q %q", orString(c.Fingerprint, c.Name+" "+string(c.Args)), r.ErrorKind)
-	h.Write(volatile.ReplaceAll(r.Result, nil))
-	h.Write(volatile.ReplaceAll([]byte(r.Error), nil))
+	h.Write(volatile().ReplaceAll(r.Result, nil))
+	h.Write(volatile().ReplaceAll([]byte(r.Error), nil))
 	for _, image := range r.Images {
 		fmt.Fprintf(h, "%q", image.Base64)
 	}

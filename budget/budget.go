@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/perdure/perdure"
@@ -49,7 +50,7 @@ const (
 	USD        Currency = "usd"
 )
 
-var currencyName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,31}$`)
+var currencyName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z][a-z0-9_]{0,31}$`) })
 
 // Money reports whether amounts of the currency come from the table of prices.
 func (c Currency) Money() bool {
@@ -132,7 +133,7 @@ func (b Budget) Checked() (Budget, error) {
 		return b, fmt.Errorf("%w scope %.40q: session, agent, user or org", perdure.Invalid, b.Scope)
 	case b.Subject.ID == "" || len(b.Subject.ID) > maxSubject:
 		return b, fmt.Errorf("%w budget: name the %s that it is for, in at most %d bytes", perdure.Invalid, b.Scope, maxSubject)
-	case !currencyName.MatchString(string(b.Currency)):
+	case !currencyName().MatchString(string(b.Currency)):
 		return b, fmt.Errorf("%w currency %.40q: usd, tokens, calls, model_calls, seconds, bytes, or another name of small letters, digits and _", perdure.Invalid, b.Currency)
 	case b.Limit < 0 || b.Soft < 0:
 		return b, fmt.Errorf("%w budget: limit %s and soft limit %s are not below zero", perdure.Invalid, b.Limit, b.Soft)

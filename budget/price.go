@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/perdure/perdure"
@@ -67,7 +68,7 @@ func ParseTable(text []byte) (Table, error) {
 	}
 	for i, m := range t.Models {
 		t.Models[i].Currency = orUSD(m.Currency)
-		if m.Model == "" || !currencyName.MatchString(string(orUSD(m.Currency))) || !orUSD(m.Currency).Money() {
+		if m.Model == "" || !currencyName().MatchString(string(orUSD(m.Currency))) || !orUSD(m.Currency).Money() {
 			return Table{}, fmt.Errorf("%w table of prices, models[%d]: model %.60q, currency %.40q", perdure.Invalid, i, m.Model, m.Currency)
 		}
 		if err := day(m.Model, m.From); err != nil {
@@ -76,7 +77,7 @@ func ParseTable(text []byte) (Table, error) {
 	}
 	for i, p := range t.Tools {
 		t.Tools[i].Currency = orUSD(p.Currency)
-		if p.Tool == "" || !currencyName.MatchString(string(orUSD(p.Currency))) || !orUSD(p.Currency).Money() {
+		if p.Tool == "" || !currencyName().MatchString(string(orUSD(p.Currency))) || !orUSD(p.Currency).Money() {
 			return Table{}, fmt.Errorf("%w table of prices, tools[%d]: tool %.60q, currency %.40q", perdure.Invalid, i, p.Tool, p.Currency)
 		}
 		if err := day(p.Tool, p.From); err != nil {
@@ -109,7 +110,7 @@ func (t Table) With(over Table) Table {
 }
 
 // dated is the day that providers put behind the name of a model.
-var dated = regexp.MustCompile(`-(\d{8}|\d{4}-\d{2}-\d{2})$`)
+var dated = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`-(\d{8}|\d{4}-\d{2}-\d{2})$`) })
 
 // Model returns what a model costs at a moment in a currency, by its name or, where that is not in the table, by its name
 // without the day of its release; a provider before it, as in openai:NAME, does not count. A scripted model is called as its file is, without
@@ -120,7 +121,7 @@ func (t Table) Model(name string, c Currency, at time.Time) (price ModelPrice, o
 			name = strings.TrimSuffix(filepath.Base(name), filepath.Ext(name))
 		}
 	}
-	for _, known := range []string{name, dated.ReplaceAllString(name, "")} {
+	for _, known := range []string{name, dated().ReplaceAllString(name, "")} {
 		for _, m := range t.Models {
 			if m.Model == known && m.Currency == c && since(m.From, at) && (!ok || m.From >= price.From) {
 				price, ok = m, true

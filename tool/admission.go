@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/perdure/perdure"
 )
@@ -81,7 +82,8 @@ func (s Spec) faults() []string {
 // Pays reports whether the tool's calls may pay.
 func (s Spec) Pays() bool { return s.Hints.Payment != nil && *s.Hints.Payment }
 
-func nameForm() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`) }
+// nameForm is what a tool may be called.
+var nameForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`) })
 
 // executorFaults wants the hint for background runs and the executor to agree. A foreign definition may
 // declare the hint alone, and gets the text of chapter 8 when it is spawned (TL2, BG2).

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/perdure/perdure"
@@ -23,11 +24,14 @@ const (
 	MaxImageBytes  = 5 << 20 // decoded, each
 )
 
+// plainName is a call id that may be the name of a file.
+var plainName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_-]{1,128}$`) })
+
 // OutputPath is where the whole output of a call is kept (TL16). Call ids come from models, so one that is
 // no plain name is replaced by its hash.
 func OutputPath(id perdure.CallID) string {
 	name := string(id)
-	if !regexp.MustCompile(`^[A-Za-z0-9_-]{1,128}$`).MatchString(name) {
+	if !plainName().MatchString(name) {
 		sum := sha256.Sum256([]byte(name))
 		name = "sha256-" + hex.EncodeToString(sum[:])
 	}

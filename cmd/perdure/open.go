@@ -96,12 +96,17 @@ func openStore(ctx context.Context, o cli.Opening) (store.Store, error) {
 	return sqlite.Open(ctx, sqlite.Config{Dir: o.Dir, ReadOnly: o.Access == cli.Reading, Program: "perdure", Reserve: reserved})
 }
 
-func newEngine(ctx context.Context, o cli.Opening, st store.Store, told observed) (*opened, error) {
+func newEngine(ctx context.Context, o cli.Opening, st store.Store, told observed) (_ *opened, failed error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	e := &opened{store: st, models: newModels(o), serves: o.Serve}
 	e.workspaces = newWorkspaces(st, o.Log)
+	defer func() {
+		if failed != nil {
+			e.workspaces.trying.Wait()
+		}
+	}()
 	out, fetching, err := newWayOut(o.Dir, o.Log)
 	if err != nil {
 		return nil, err
@@ -219,22 +224,27 @@ func newTools(o cli.Opening, w *workspaces, fetching []tool.Tool) (*tool.Registr
 
 // addShell offers bash. A command that writes has it always: what runs from before is to be found again,
 // and a session that may not run commands does not see it. Elsewhere it is there when it was asked for, and then its
-// sandbox is tried at once. A server tries it, too, so that somebody hears of it in time.
+// sandbox is tried at once. A server tries it, too, so that somebody hears of it in time: to try it is a whole start of this
+// program, so where it keeps nothing from starting, nothing waits for it.
 func addShell(tools *tool.Registry, o cli.Opening, w *workspaces) error {
 	if o.Access != cli.Writing && !o.AllowShell {
 		return nil
 	}
 	bash, err := newShells(o.Dir, o.Sandbox, w)
 	var kept error
-	if err == nil && (o.AllowShell || o.Serve) {
+	switch {
+	case err == nil && o.AllowShell:
 		_, kept = bash.begin()
+	case err == nil && o.Serve:
+		w.trying.Go(func() {
+			if _, kept := bash.begin(); kept != nil {
+				o.Log.Warn("no new command runs here", "error", kept)
+			}
+		})
 	}
 	switch {
-	case kept != nil && o.AllowShell:
-		return fmt.Errorf("%w: %w; another profile is chosen with --sandbox, and --unsafe-sandbox runs commands with what can be kept", perdure.Unavailable, kept)
 	case kept != nil:
-		o.Log.Warn("no new command runs here", "error", kept)
-		tools.Offer(bash)
+		return fmt.Errorf("%w: %w; another profile is chosen with --sandbox, and --unsafe-sandbox runs commands with what can be kept", perdure.Unavailable, kept)
 	case err == nil:
 		tools.Offer(bash)
 	case o.AllowShell:

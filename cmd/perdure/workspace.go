@@ -28,6 +28,8 @@ type workspaces struct {
 	store store.Store
 	log   *slog.Logger
 
+	trying sync.WaitGroup // of what is tried beside the start
+
 	mu      sync.Mutex
 	folders map[perdure.SessionID]string // guarded by mu; empty: the store keeps the files
 	open    map[string]*file.Dir         // guarded by mu; by folder
@@ -107,8 +109,9 @@ func (w *workspaces) dir(folder string) (*file.Dir, error) {
 	return dir, err
 }
 
-// close lets the folders go.
+// close waits for what is tried, and lets the folders go.
 func (w *workspaces) close() error {
+	w.trying.Wait()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var errs []error

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -27,7 +28,7 @@ import (
 const tokenPrefix = "perdure_"
 
 // orgName is what an org may be called. It stands in keys and in columns of ours.
-var orgName = regexp.MustCompile(`^[a-z0-9][a-z0-9_.-]{0,62}$`)
+var orgName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9][a-z0-9_.-]{0,62}$`) })
 
 // rowOwner is for whom an engine works, as rows say it: the default org is the empty one.
 func rowOwner(ctx context.Context) engine.Owner {
@@ -103,7 +104,7 @@ func checkTokenOrder(o engine.TokenOrder) error {
 		return err
 	case o.Name == "" || !plain(o.Name):
 		return fmt.Errorf("%w name: 1 to %d bytes of plain text, by which people know the token", perdure.Invalid, store.MaxTokenWord)
-	case !orgName.MatchString(o.Org):
+	case !orgName().MatchString(o.Org):
 		return fmt.Errorf("%w org %.40q: 1 to 63 of a-z, 0-9, dot, dash and underscore", perdure.Invalid, o.Org)
 	case !plain(o.User):
 		return fmt.Errorf("%w user: at most %d bytes of plain text", perdure.Invalid, store.MaxTokenWord)

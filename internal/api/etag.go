@@ -133,14 +133,14 @@ func (a *API) showTagged(w http.ResponseWriter, r *http.Request) {
 }
 
 // nextCursor is the end of a list that goes on.
-var nextCursor = regexp.MustCompile(`\],"next":"([A-Za-z0-9_-]+)"}\n$`)
+var nextCursor = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\],"next":"([A-Za-z0-9_-]+)"}\n$`) })
 
 // nextPage is where the list goes on of which a body is a page; empty: nowhere, or it is no list.
 func nextPage(at *url.URL, body []byte) string {
 	if !bytes.HasPrefix(body, []byte(`{"items":[`)) {
 		return ""
 	}
-	found := nextCursor.FindSubmatch(body[max(0, len(body)-4096):])
+	found := nextCursor().FindSubmatch(body[max(0, len(body)-4096):])
 	if found == nil {
 		return ""
 	}

@@ -28,8 +28,8 @@ const (
 )
 
 var (
-	hashes  = regexp.MustCompile(`^[0-9a-f]{64}$`)
-	folders = regexp.MustCompile(`^[0-9a-f]{2}$`)
+	hashes  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9a-f]{64}$`) })
+	folders = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9a-f]{2}$`) })
 )
 
 // Store keeps blobs in DIR/blobs/<two digits>/<SHA-256>. Safe for concurrent use, by one process.
@@ -99,7 +99,7 @@ func (s *Store) Get(name string) ([]byte, error) {
 // Remove removes a blob that was put before a moment, and says whether it did: whoever looked whether somebody names it may
 // have looked before it was put again.
 func (s *Store) Remove(name string, before time.Time) (bool, error) {
-	if !hashes.MatchString(name) {
+	if !hashes().MatchString(name) {
 		return false, fmt.Errorf("remove blob %q: %w: it is no SHA-256", name, perdure.Invalid)
 	}
 	return s.remove(fileOf(name), before)
@@ -143,7 +143,7 @@ func (s *Store) Walk(before time.Time, fn func(Blob) error) error {
 			if _, err := s.remove(entry.Name(), before); err != nil {
 				return err
 			}
-		case entry.IsDir() && folders.MatchString(entry.Name()):
+		case entry.IsDir() && folders().MatchString(entry.Name()):
 			if err := s.walk(entry.Name(), fn); err != nil {
 				return err
 			}
@@ -159,7 +159,7 @@ func (s *Store) walk(dir string, fn func(Blob) error) error {
 	}
 	for _, entry := range entries {
 		about, err := entry.Info()
-		if errors.Is(err, fs.ErrNotExist) || err == nil && (!about.Mode().IsRegular() || !hashes.MatchString(entry.Name())) {
+		if errors.Is(err, fs.ErrNotExist) || err == nil && (!about.Mode().IsRegular() || !hashes().MatchString(entry.Name())) {
 			continue
 		}
 		if err != nil {
@@ -187,7 +187,7 @@ func (s *Store) list(dir string) ([]fs.DirEntry, error) {
 
 // read returns what stands under a name, if it is what the name says.
 func (s *Store) read(name string) ([]byte, error) {
-	if !hashes.MatchString(name) {
+	if !hashes().MatchString(name) {
 		return nil, fs.ErrNotExist
 	}
 	content, err := s.root.ReadFile(fileOf(name))

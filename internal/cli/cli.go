@@ -188,7 +188,7 @@ func (a *app) run(ctx context.Context) error {
 		a.Args = []string{"--help"}
 	}
 	a.settings = a.configure()
-	parsed, given, err := a.parse(a.noun())
+	parsed, given, err := a.parse(a.grammar())
 	if err == nil && parsed == nil {
 		return nil // help was printed
 	}

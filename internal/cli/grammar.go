@@ -57,6 +57,36 @@ func dashed(field string) string {
 	return strings.ToLower(name.String())
 }
 
+// lists reports whether a line asks for the list of the commands and for nothing else. Where files of a configuration count, their
+// keys are those of all commands.
+func (a *app) lists() bool {
+	return len(a.settings.count)+len(a.settings.faults) == 0 && len(a.Args) == 1 && (a.Args[0] == "--help" || a.Args[0] == "-h")
+}
+
+// grammar is what a line is read with.
+func (a *app) grammar() reflect.Value {
+	if a.lists() {
+		return reflect.New(listed(reflect.TypeFor[commandLine]()))
+	}
+	return grammarOf(a.noun())
+}
+
+// listed is a struct of commands without what they take, of which the list of the commands says nothing. What every command has stays.
+func listed(commands reflect.Type) reflect.Type {
+	var fields []reflect.StructField
+	for _, field := range reflect.VisibleFields(commands) {
+		_, command := field.Tag.Lookup("cmd")
+		switch {
+		case len(field.Index) > 1: // of what is embedded
+		case command:
+			fields = append(fields, reflect.StructField{Name: field.Name, Type: listed(field.Type), Tag: field.Tag})
+		case field.Name == "Flags":
+			fields = append(fields, reflect.StructField{Name: field.Name, Type: field.Type, Tag: field.Tag})
+		}
+	}
+	return reflect.StructOf(fields)
+}
+
 // grammarOf is a struct with what every command has and the one command, or all. To read the whole grammar takes kong longer
 // than most commands take for all else (C13).
 func grammarOf(noun string) reflect.Value {
@@ -80,10 +110,10 @@ func grammarOf(noun string) reflect.Value {
 	return reflect.New(reflect.StructOf(fields))
 }
 
-// parse reads the command line with the grammar of a noun. What is wrong in it is told as the whole grammar tells it. No
+// parse reads the command line with a grammar. What is wrong in it is told as the whole grammar tells it. No
 // context and no error: help was asked for, and is printed. No flags: the grammar itself is wrong.
-func (a *app) parse(noun string) (*kong.Context, *flags, error) {
-	helped, line := false, grammarOf(noun)
+func (a *app) parse(line reflect.Value) (*kong.Context, *flags, error) {
+	helped := false
 	var err error
 	if a.kong, err = kong.New(line.Interface(), a.options(func(int) { helped = true })...); err != nil {
 		return nil, nil, fmt.Errorf("read the grammar: %w", err)
@@ -97,7 +127,7 @@ func (a *app) parse(noun string) (*kong.Context, *flags, error) {
 	case helped:
 		return nil, nil, nil
 	case err != nil && !whole:
-		return a.parse("")
+		return a.parse(grammarOf(""))
 	}
 	return parsed, line.Elem().FieldByName("Flags").Addr().Interface().(*flags), err
 }

@@ -26,6 +26,16 @@ func TestC13Grammar(t *testing.T) {
 			t.Errorf("%s --help: exit code %d, %s%s\nwant %s", path, code, out, talk, want.String())
 		}
 	}
+	for _, line := range []string{"", "-h", "--help"} {
+		a := &app{World: World{Args: strings.Fields(line)}}
+		if len(a.Args) > 0 && !a.lists() {
+			t.Errorf("%q does not ask for the list of the commands alone", line)
+		}
+		_, want, _ := command{args: "help"}.run(t.Context()) // which reads the whole grammar
+		if code, out, talk := (command{args: line}).run(t.Context()); code != exitOK || out != want || !strings.Contains(out, "admin rotate-key") {
+			t.Errorf("%q: exit code %d, %s%s\nwant %s", line, code, out, talk, want)
+		}
+	}
 	for line, want := range map[string]string{
 		"session list": "session", "--data x --no-input session list": "session", "--data=x --verbose -h task": "task", "ps --prompt": "ps",
 		"": "", "--help": "", "help task": "", "config list": "", "__complete -- task": "", "--data task": "", "--nonsense task list": "list", // which is none
@@ -37,6 +47,11 @@ func TestC13Grammar(t *testing.T) {
 	}
 	if grammarOf("session").Type() == reflect.TypeFor[*commandLine]() || grammarOf("sesion").Type() != reflect.TypeFor[*commandLine]() {
 		t.Error("a noun has a grammar of its own, and what is none has the whole one")
+	}
+	for _, line := range []string{"--nonsense --help", "--data /x --help", "--help -h", "help", ""} {
+		if (&app{World: World{Args: strings.Fields(line)}}).lists() {
+			t.Errorf("%q is read with the list of the commands alone", line)
+		}
 	}
 	if got := len(switches()); got != 5 {
 		t.Errorf("%d switches: %v", got, switches())

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -40,12 +41,12 @@ type Ask struct {
 var _ tool.Reattacher = (*Ask)(nil)
 
 // agentName is what an agent may be called here.
-var agentName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,59}$`)
+var agentName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,59}$`) })
 
 // NewAsk makes a tool of an agent. The description is what clients read; empty: the agent's name. Before it is called it has to be
 // told its engine, with [Ask.Use]. Invalid: the name is none.
 func NewAsk(name, description string, agent perdure.Agent) (*Ask, error) {
-	if !agentName.MatchString(name) {
+	if !agentName().MatchString(name) {
 		return nil, fmt.Errorf("%w agent name %q: 1 to 60 small letters, digits, - and _, of which the first is a letter or a digit", perdure.Invalid, name)
 	}
 	agent.Name = orText(agent.Name, name)

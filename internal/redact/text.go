@@ -4,6 +4,7 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"sync"
 	"unicode/utf8"
 )
 
@@ -14,19 +15,23 @@ const maxScanned = 32 << 10
 var (
 	// namedValue finds a name, a quote behind it, and what stands between a name and its value: a header, a query, a form, a
 	// setting, JSON that was cut.
-	namedValue = regexp.MustCompile(`([\pL\pN_.%\[\]-]+?)(\\*["'` + "`" + `]?)\s*(:=|=>|[:=]|%(?:25)*3[AaDd])\s*`)
+	namedValue = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`([\pL\pN_.%\[\]-]+?)(\\*["'` + "`" + `]?)\s*(:=|=>|[:=]|%(?:25)*3[AaDd])\s*`)
+	})
 	// option finds a name on a command line, whose value comes behind a space.
-	option = regexp.MustCompile(`--([\pL\pN_.-]+)(\s+)`)
+	option = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`--([\pL\pN_.-]+)(\s+)`) })
 	// bearer finds a token wherever it is called so.
-	bearer = regexp.MustCompile(`(?i)\b(Bearer\s+)[\w.~+/=-]{8,}`)
+	bearer = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)\b(Bearer\s+)[\w.~+/=-]{8,}`) })
 	// userPart finds the password in a URL.
-	userPart = regexp.MustCompile(`(://[^\s/?#:@"'<>]*:)[^\s/?#@"'<>]+@`)
+	userPart = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(://[^\s/?#:@"'<>]*:)[^\s/?#@"'<>]+@`) })
 	// scheme finds a word that stands before a credential.
-	scheme = regexp.MustCompile(`^(?i:bearer|basic|digest|token|negotiate|apikey)\s+`)
+	scheme = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^(?i:bearer|basic|digest|token|negotiate|apikey)\s+`)
+	})
 	// joint finds what parts the values of a query in a query.
-	joint = regexp.MustCompile(`%(?:25)*26`)
+	joint = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`%(?:25)*26`) })
 	// block finds the begin of a value that goes on in the next lines.
-	block = regexp.MustCompile(`^[|>][+-]?\s*\n`)
+	block = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[|>][+-]?\s*\n`) })
 )
 
 // quotes may stand around a name or a value.
@@ -38,10 +43,10 @@ func scrub(text string) string {
 	if len(text) > maxScanned {
 		text = text[:wholeRunes([]byte(text[:maxScanned]))]
 	}
-	text = pairs(text, namedValue, valueSpan)
-	text = pairs(text, option, optionSpan)
-	text = bearer.ReplaceAllString(text, "${1}"+Mark)
-	return userPart.ReplaceAllString(text, "${1}"+Mark+"@")
+	text = pairs(text, namedValue(), valueSpan)
+	text = pairs(text, option(), optionSpan)
+	text = bearer().ReplaceAllString(text, "${1}"+Mark)
+	return userPart().ReplaceAllString(text, "${1}"+Mark+"@")
 }
 
 // pairs replaces the values that a pattern finds names of. span returns where such a value begins and ends.
@@ -111,14 +116,14 @@ func valueSpan(text string, m []int) (from, to int) {
 		return from, from + len(Mark)
 	case quoteAt(rest) != "":
 		return quoted(text, from, quoteAt(rest))
-	case block.MatchString(rest):
+	case block().MatchString(rest):
 		return from, len(text)
 	case closed && rest != "" && strings.IndexByte("{[", rest[0]) >= 0:
 		return from, from + bracketed(rest)
 	case closed:
 		return from, from + until(rest, ",}] \t\r\n")
 	case sep[0] == '%':
-		if end := joint.FindStringIndex(rest); end != nil {
+		if end := joint().FindStringIndex(rest); end != nil {
 			rest = rest[:end[0]]
 		}
 		return from, from + until(rest, "&; \t\r\n")
@@ -128,7 +133,7 @@ func valueSpan(text string, m []int) (from, to int) {
 		}
 		return from, from + until(rest, "\r\n")
 	}
-	skip := len(scheme.FindString(rest))
+	skip := len(scheme().FindString(rest))
 	return from, from + skip + until(rest[skip:], "&; \t\r\n")
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"sync"
 
 	driver "modernc.org/sqlite"
 	lib "modernc.org/sqlite/lib"
@@ -39,7 +40,7 @@ var (
 )
 
 // errorCode ends what the driver says; it means nothing to a model.
-var errorCode = regexp.MustCompile(`^(SQL logic error|constraint failed): | \(\d+\)$`)
+var errorCode = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(SQL logic error|constraint failed): | \(\d+\)$`) })
 
 // code returns the primary result code of an error of SQLite, or 0.
 func code(err error) int {
@@ -78,5 +79,5 @@ func (s *Store) explain(outer, ctx context.Context, d *database, err error) erro
 	case lib.SQLITE_IOERR, lib.SQLITE_CANTOPEN, lib.SQLITE_READONLY, lib.SQLITE_PERM, lib.SQLITE_CORRUPT, lib.SQLITE_NOTADB, lib.SQLITE_BUSY:
 		return fmt.Errorf("%w: a database of a session: %w", perdure.Storage, err)
 	}
-	return invalid("%s", errorCode.ReplaceAllString(err.Error(), ""))
+	return invalid("%s", errorCode().ReplaceAllString(err.Error(), ""))
 }

@@ -34,7 +34,7 @@ func (s *Store) sizes(id perdure.SessionID) (map[string]int64, error) {
 	}
 	for _, entry := range entries {
 		name, ok := strings.CutSuffix(entry.Name(), suffix)
-		if !ok || !entry.Type().IsRegular() || !databaseNames.MatchString(name) {
+		if !ok || !entry.Type().IsRegular() || !databaseNames().MatchString(name) {
 			continue
 		}
 		about, err := entry.Info()

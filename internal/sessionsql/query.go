@@ -45,7 +45,7 @@ func nameOf(name string) (string, error) {
 	if name == "" {
 		return mainName, nil
 	}
-	if !databaseNames.MatchString(name) {
+	if !databaseNames().MatchString(name) {
 		return "", invalid("A database's name has 1 to 64 letters, digits, - and _. Got %.80q.", name)
 	}
 	return name, nil

@@ -41,8 +41,8 @@ const mainName = "main"
 var errClosed = fmt.Errorf("%w: the databases of sessions are closed", perdure.Unavailable)
 
 var (
-	databaseNames = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
-	sessionNames  = regexp.MustCompile(`^[A-Za-z0-9_-]{1,128}$`)
+	databaseNames = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`) })
+	sessionNames  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_-]{1,128}$`) })
 )
 
 // Config says where the databases are and how much of everything there may be. Only Dir is required.
@@ -168,7 +168,7 @@ func (s *Store) Close() error {
 
 // with runs fn as the only user of a session, and in one of the places for statements.
 func (s *Store) with(ctx context.Context, id perdure.SessionID, fn func(*session) error) error {
-	if !sessionNames.MatchString(string(id)) {
+	if !sessionNames().MatchString(string(id)) {
 		return fmt.Errorf("%w: %q is no session that could have databases", perdure.Invalid, id)
 	}
 	own := s.enter(id)

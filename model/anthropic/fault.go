@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -89,7 +90,7 @@ func (m *Model) refused(r refusal) *model.Error {
 }
 
 // badSchema finds the tool whose schema a refusal names.
-var badSchema = regexp.MustCompile(`tools\.\d+\..*input_schema`)
+var badSchema = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`tools\.\d+\..*input_schema`) })
 
 // codeOf finds the code of 4.6. kind is the provider's type of error, where it gave one, and status is 0 for an event.
 func codeOf(status int, kind, text string) model.Code {
@@ -116,7 +117,7 @@ func codeOf(status int, kind, text string) model.Code {
 		return model.RateLimited
 	case is(http.StatusNotFound, "not_found_error"):
 		return model.NoModel
-	case is(http.StatusBadRequest, "invalid_request_error") && badSchema.MatchString(text):
+	case is(http.StatusBadRequest, "invalid_request_error") && badSchema().MatchString(text):
 		return model.BadToolSchema
 	case is(http.StatusBadRequest, "invalid_request_error"), is(http.StatusUnauthorized, "authentication_error"), is(http.StatusForbidden, "permission_error"):
 		return model.Misconfigured
@@ -143,13 +144,13 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 }
 
 // anyKey finds what looks like a key of this provider, whoever's it is.
-var anyKey = regexp.MustCompile(`sk-ant-[A-Za-z0-9_-]+`)
+var anyKey = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`sk-ant-[A-Za-z0-9_-]+`) })
 
 // words makes what somebody else wrote fit for an error: on one line, without a key, and cut. The key goes first, so
 // that no cut leaves a part of it.
 func (m *Model) words(text string) string {
 	text = m.secret.Mask(text)
-	text = anyKey.ReplaceAllLiteralString(text, redact.Mark)
+	text = anyKey().ReplaceAllLiteralString(text, redact.Mark)
 	text = strings.Join(strings.Fields(valid(text)), " ")
 	if len(text) <= maxWords {
 		return text

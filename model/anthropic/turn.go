@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	sdk "github.com/anthropics/anthropic-sdk-go"
 	"github.com/anthropics/anthropic-sdk-go/packages/param"
@@ -177,11 +178,11 @@ func inputOf(args json.RawMessage) json.RawMessage {
 	return json.RawMessage("{}")
 }
 
-var wirePattern = regexp.MustCompile(`^[a-zA-Z0-9_-]+$`)
+var wirePattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-zA-Z0-9_-]+$`) })
 
 // wireID returns the id under which a call is sent: its own, or always the same other one where the wire does not take it.
 func wireID(id perdure.CallID) string {
-	if wirePattern.MatchString(string(id)) {
+	if wirePattern().MatchString(string(id)) {
 		return string(id)
 	}
 	sum := sha256.Sum256([]byte(id))
@@ -193,7 +194,7 @@ const maxWireName = 128
 // wireName returns the name of a tool that was called; it may be one that no tool has.
 func wireName(name string) string {
 	own := strings.Map(func(r rune) rune {
-		if wirePattern.MatchString(string(r)) {
+		if wirePattern().MatchString(string(r)) {
 			return r
 		}
 		return '_'
