@@ -14,8 +14,15 @@ func (s *Session) Apply(e Event) error {
 		return fmt.Errorf("%w: session %s stands at seq %d and is given %d", Conflict, s.ID, s.Seq, e.Seq)
 	}
 	e.At = e.At.UTC().Truncate(time.Microsecond) // as the journal keeps it, so that a live fold is a replayed one
+	if s.Paused != nil {
+		s.Status = s.Under
+	}
 	if err := s.apply(e); err != nil {
 		return fmt.Errorf("apply seq %d, %s: %w", e.Seq, e.Type(), err)
+	}
+	s.Under = ""
+	if s.Paused != nil {
+		s.Under, s.Status = s.Status, SessionPaused
 	}
 	s.Seq = e.Seq
 	s.UpdatedAt = e.At
@@ -38,6 +45,10 @@ func (s *Session) apply(e Event) error {
 		s.applyBudget(f)
 	case SessionStopped:
 		s.stop(f)
+	case SessionPauses:
+		s.pause(f, e.At)
+	case SessionResumes:
+		s.resume()
 	case MessageReceived:
 		s.receive(f, e.Trace)
 	case DeliveryHeld:

@@ -70,9 +70,9 @@ type Halt struct {
 	Soft bool `json:"soft,omitempty"` // a person may let it go on as it is
 }
 
-// word says why a delivery is held.
+// word says why a delivery is held. nil: by a person.
 func (h *Halt) word() string {
-	if h.Soft {
+	if h == nil || h.Soft {
 		return "paused"
 	}
 	return SealBudget
@@ -151,7 +151,7 @@ func (s *Session) decideHalted(m Moment) []Command {
 	return s.record(append(s.closeOutput(m), s.endTurn(m, end)...))
 }
 
-// decidePaused lets a session rest that a budget stopped. Messages wait; a wake waits as a notification (DL8).
+// decidePaused lets a session rest that a budget or a person stopped. Messages wait; a wake waits as a notification (DL8).
 func (s *Session) decidePaused(m Moment) []Command {
 	if s.wantsTurn() && !s.Held {
 		return s.record([]Event{s.event(m, DeliveryHeld{Why: s.Halt.word()})})

@@ -81,14 +81,19 @@ func (s *Session) Decide(m Moment) []Command {
 		return s.windUp(m, TurnFailed{Error: t.Interrupt.Reason, Code: t.Interrupt.Code, Retryable: true, Usage: t.Usage})
 	case t.Interrupt != nil:
 		return s.windUp(m, TurnCanceled{By: t.Interrupt.By, Reason: t.Interrupt.Reason, Usage: t.Usage})
-	case m.NoProgress > 0 && m.TakeUps >= m.NoProgress: // recorded first, so that the next crash does not forget it
+	case m.NoProgress > 0 && m.TakeUps >= m.NoProgress && !s.Suspended(): // recorded first, so that the next crash does not forget it
 		why := fmt.Sprintf("taken up %d times without a new event", m.TakeUps)
 		return s.record([]Event{s.event(m, InterruptRequested{By: "runtime", Reason: why, Seal: "no_progress"})})
 	}
 	if s.halted() {
 		return s.decideHalted(m)
 	}
-	switch t.Phase {
+	return s.withheld(s.decideTurn(m))
+}
+
+// decideTurn says what is due in a turn that goes on.
+func (s *Session) decideTurn(m Moment) []Command {
+	switch t := s.Turn; t.Phase {
 	case PhaseReady:
 		return s.decideReady(m)
 	case PhaseReasoning:
@@ -106,7 +111,7 @@ func (s *Session) decideIdle(m Moment) []Command {
 	switch {
 	case s.Stopped != nil:
 		return []Command{Rest{}}
-	case s.Halt != nil:
+	case s.Halt != nil || s.Paused != nil:
 		return s.decidePaused(m)
 	case len(s.Queue) > 0:
 		start.Cause, start.MessageID = CauseMessage, s.Queue[0].ID
@@ -332,6 +337,9 @@ func (s *Session) refusals(m Moment) []Event {
 // questions asks a person about the calls that need it, and the client for those that are its own. All calls of a step
 // are asked about at once, whatever runs meanwhile (AP7, AP11).
 func (s *Session) questions(m Moment) []Event {
+	if s.Paused != nil {
+		return nil
+	}
 	t := s.Turn
 	var events []Event
 	var requested []CallID

@@ -162,6 +162,10 @@ func decodeFact(t EventType, data json.RawMessage) (Fact, error) {
 		return decodeAs[SessionActivated](data)
 	case "session.stopped":
 		return decodeAs[SessionStopped](data)
+	case "session.paused":
+		return decodeAs[SessionPauses](data)
+	case "session.resumed":
+		return decodeAs[SessionResumes](data)
 	case "session.idled":
 		return decodeAs[SessionIdled](data)
 	case "message.received":

@@ -23,6 +23,7 @@ import (
 func facts() []perdure.Fact {
 	return []perdure.Fact{
 		perdure.SessionCreated{}, perdure.SessionUpdated{}, perdure.SessionActivated{}, perdure.SessionIdled{}, perdure.SessionStopped{},
+		perdure.SessionPauses{}, perdure.SessionResumes{},
 		perdure.ScheduleCreated{}, perdure.ScheduleFired{}, perdure.ScheduleSkipped{}, perdure.SchedulePaused{}, perdure.ScheduleCanceled{},
 		perdure.MessageReceived{}, perdure.TurnStarted{}, perdure.InterruptRequested{},
 		perdure.TurnCompleted{}, perdure.TurnFailed{}, perdure.TurnCanceled{}, perdure.TurnSealed{},

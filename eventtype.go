@@ -18,6 +18,12 @@ func (SessionIdled) EventType() EventType { return "session.idled" }
 // EventType is session.stopped.
 func (SessionStopped) EventType() EventType { return "session.stopped" }
 
+// EventType is session.paused.
+func (SessionPauses) EventType() EventType { return "session.paused" }
+
+// EventType is session.resumed.
+func (SessionResumes) EventType() EventType { return "session.resumed" }
+
 // EventType is message.received.
 func (MessageReceived) EventType() EventType { return "message.received" }
 

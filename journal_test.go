@@ -33,6 +33,7 @@ func histories() []struct {
 		{"0001-interrupt", playInterrupt},
 		{"0001-unknown-outcome", playUnknownOutcome},
 		{"0001-provider-error", playProviderError},
+		{"0001-pause", playPause},
 	}
 }
 
@@ -188,6 +189,21 @@ func playUnknownOutcome(_ *testing.T, w *wheel) {
 	w.receive("And now?", "")
 	w.wake()
 	w.settle(w.answer("It was paid.")...)
+}
+
+// playPause has a person pause twice: between two calls, and for as long as the journal goes.
+func playPause(_ *testing.T, w *wheel) {
+	w.receive("Tidy up.", "")
+	w.wake()
+	calls := []asked{call("call_1"), call("call_2")}
+	calls[0].Concurrency, calls[1].Concurrency = "session_workspace", "session_workspace"
+	w.settle(w.answer("", calls...)...)
+	w.intend(perdure.SessionPauses{By: "ada", Reason: "let me look"})
+	w.settle(done(w.runs()[0].Call, `{"removed":3}`))
+	w.intend(perdure.SessionResumes{By: "ada"})
+	w.wake()
+	w.intend(perdure.SessionPauses{By: "ada"})
+	w.settle(done(w.runs()[0].Call, `{"removed":1}`))
 }
 
 // playProviderError has a provider that fails twice before it answers, and a session that knows newer facts.

@@ -18,6 +18,7 @@ import (
 type laws struct {
 	tb         rapid.TB
 	active     bool
+	paused     bool // by a person
 	turn       *turnLaws
 	ids        map[string]bool            // of exec steps and messages that the runtime made
 	turns      map[perdure.TurnID]bool    // true: it has ended
@@ -75,7 +76,12 @@ func (l *laws) made(id string, e perdure.Event) {
 // see reads the next event.
 func (l *laws) see(e perdure.Event) {
 	l.tb.Helper()
+	l.must(!l.paused || !begins(e.Fact), e, "nothing begins in a session that a person paused")
 	switch f := e.Fact.(type) {
+	case perdure.SessionPauses:
+		l.paused = true
+	case perdure.SessionResumes:
+		l.paused = false
 	case perdure.SessionCreated:
 		l.cap = orDefault(f.Agent.MaxContinuations, perdure.DefaultMaxContinuations)
 		l.iterations = orDefault(f.Agent.MaxIterations, perdure.DefaultMaxIterations)
@@ -109,6 +115,16 @@ func (l *laws) see(e perdure.Event) {
 	default:
 		l.seeTurn(e)
 	}
+}
+
+// begins reports whether a fact is the beginning of something, and not what came of it.
+func begins(fact perdure.Fact) bool {
+	switch fact.(type) {
+	case perdure.SessionActivated, perdure.TurnStarted, perdure.ReasonStarted, perdure.OutputStarted, perdure.ToolStarted,
+		perdure.TaskDelivered, perdure.ApprovalRequested, perdure.ToolCallRequested, perdure.SessionAwaits, perdure.ContextCompacted:
+		return true
+	}
+	return false
 }
 
 // seeTurn reads the events of a turn.
@@ -157,7 +173,7 @@ func (l *laws) startTurn(e perdure.Event, f perdure.TurnStarted) {
 	if f.Cause == perdure.CauseDelivery {
 		l.continued++
 		l.must(l.continued <= l.cap, e, "no more automatic turns than the cap (DL8)")
-	} else {
+	} else if f.Cause != perdure.CauseResume {
 		_, waits := l.received[f.MessageID]
 		l.must(waits, e, "a turn's input waits until the turn takes it (DL12)")
 	}
@@ -339,6 +355,10 @@ func (l *laws) paired(transcript []perdure.Message) {
 // rest checks what holds once nothing is left to do.
 func (l *laws) rest(s *perdure.Session) {
 	l.tb.Helper()
+	if l.paused {
+		l.suspended(s)
+		return
+	}
 	l.paired(s.Transcript)
 	if l.turn != nil || l.active || len(l.received) > 0 || len(s.Queue) > 0 {
 		l.tb.Fatalf("the session rests with turn %+v, active %t, inputs %v, queue %+v", l.turn, l.active, l.received, s.Queue)
@@ -357,6 +377,24 @@ func (l *laws) rest(s *perdure.Session) {
 		l.tb.Fatalf("AtRest with %d open tasks: got %t, want %t", len(s.OpenTasks()), got, want)
 	}
 	l.cameHome(s)
+}
+
+// suspended wants a session that a person paused to rest with nothing at work, and to say so.
+func (l *laws) suspended(s *perdure.Session) {
+	l.tb.Helper()
+	if s.Status != perdure.SessionPaused || s.Paused == nil {
+		l.tb.Fatalf("the session is paused, and stands as %s, by %+v", s.Status, s.Paused)
+	}
+	if got, want := s.AtRest(), len(s.OpenTasks()) == 0; got != want {
+		l.tb.Fatalf("AtRest of a paused session with %d open tasks: got %t, want %t", len(s.OpenTasks()), got, want)
+	}
+	if t := l.turn; t != nil {
+		for id, running := range t.tools {
+			if t.reason != "" || running && !l.calls[id] {
+				l.tb.Fatalf("the session is let go while step %s or call %s of turn %s is at work", t.reason, id, t.id)
+			}
+		}
+	}
 }
 
 // cameHome wants each result injected or read, unless its wake and the cap leave it waiting (I16, DL6, DL8).

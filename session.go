@@ -12,7 +12,7 @@ import (
 
 // FoldVersion is the version of what [Session.Apply] makes of a journal. A snapshot of another version is
 // ignored and the journal is folded from its start (O8).
-const FoldVersion = 5
+const FoldVersion = 6
 
 // Session is a durable conversation: the fold of its journal. Only [Session.Apply] changes it.
 // It is not safe for concurrent use; one goroutine owns a session.
@@ -43,6 +43,8 @@ type Session struct {
 	Compacted     Compaction                  `json:"compacted,omitzero"`      // what the model is not shown any more (TN23)
 	Sound         int                         `json:"sound,omitempty"`         // messages in which every call has its one result (TN16)
 	Halt          *Halt                       `json:"halt,omitempty"`          // the budget that keeps it from going on (BU3)
+	Paused        *Pause                      `json:"paused,omitempty"`        // the person who keeps it from going on
+	Under         SessionStatus               `json:"under,omitempty"`         // with Paused: where it would stand without
 	Waived        []Waiver                    `json:"waived,omitempty"`        // soft limits that do not stop it any more
 	Cut           bool                        `json:"cut,omitempty"`           // its last turn was cut short by a budget
 	Usage         Usage                       `json:"usage"`
@@ -153,10 +155,16 @@ func (s *Session) Carries(id CallID) bool {
 	return false
 }
 
-// AtRest reports whether nothing is left to do: no turn, no live task but monitors, and, unless a budget stopped it, nothing
-// queued, nothing cut short, and no result on its way that would start a turn.
+// AtRest reports whether nothing is left to do: no turn, no live task but monitors, and, unless a budget or a person stopped it,
+// nothing queued, nothing cut short, and no result on its way that would start a turn. A turn that a person's pause holds rests.
 func (s *Session) AtRest() bool {
-	return s.Turn == nil && !slices.ContainsFunc(s.OpenTasks(), Task.works) && (s.Stopped != nil || s.Halt != nil || len(s.Queue) == 0 && !s.wakes() && !s.Cut)
+	if slices.ContainsFunc(s.OpenTasks(), Task.works) {
+		return false
+	}
+	if s.Turn != nil {
+		return s.Suspended()
+	}
+	return s.Stopped != nil || s.Halt != nil || s.Paused != nil || len(s.Queue) == 0 && !s.wakes() && !s.Cut
 }
 
 // wakes reports whether a result that came home starts a turn of its own (DL6, DL8).

@@ -56,7 +56,8 @@ func (p *play) moves() map[string]func(*rapid.T) {
 		"message": p.message, "interrupt": p.interrupt, "resolve call": p.resolveCall, "rename": p.rename,
 		"task begins": p.taskBegins, "task moves": p.taskMoves, "task moves on": p.taskMoves,
 		"driver wakes": func(*rapid.T) { p.wake() },
-		"crash":        func(t *rapid.T) { p.crash(p.anySeq(t)) },
+		"pause":        p.pause, "go on": p.goOn,
+		"crash": func(t *rapid.T) { p.crash(p.anySeq(t)) },
 		"time passes": func(t *rapid.T) {
 			p.now = p.now.Add(time.Duration(rapid.IntRange(1, 100_000).Draw(t, "ms")) * time.Millisecond)
 		},
@@ -84,6 +85,16 @@ func (p *play) message(t *rapid.T) {
 
 func (p *play) interrupt(t *rapid.T) {
 	p.intend(perdure.InterruptRequested{By: "user", Reason: "enough"})
+	p.perhapsWake(t)
+}
+
+func (p *play) pause(t *rapid.T) {
+	p.intend(perdure.SessionPauses{By: "user", Reason: "let me look"})
+	p.perhapsWake(t)
+}
+
+func (p *play) goOn(t *rapid.T) {
+	p.intend(perdure.SessionResumes{By: "user"})
 	p.perhapsWake(t)
 }
 
@@ -268,6 +279,7 @@ func (p *play) taskMoves(t *rapid.T) {
 // comeToRest lets nothing new in. The session then comes to rest within a number of outcomes that its limits
 // and what waits bound.
 func (p *play) comeToRest(t *rapid.T) {
+	p.intend(perdure.SessionResumes{By: "user"})
 	p.wake()
 	turns := len(p.session.Queue) + p.agent.MaxContinuations + 2
 	attempts := orDefault(p.moment.ModelAttempts, perdure.DefaultModelAttempts)

@@ -267,6 +267,10 @@ func (w *wheel) addressed(s *perdure.Session, e perdure.Event) {
 		want.Call = f.CallID
 	case perdure.ToolCompleted:
 		want.Call = f.CallID
+	case perdure.ToolCallRequested:
+		want.Call = f.CallID
+	case perdure.ApprovalRequested:
+		want.Call = f.Approval.Call
 	}
 	if diff := cmp.Diff(e, want); diff != "" {
 		w.tb.Fatalf("envelope (-got +want):\n%s", diff)

@@ -23,10 +23,6 @@ type Budgets interface {
 	BudgetEntries(ctx context.Context, id perdure.BudgetID, limit int) ([]budget.Entry, error)
 	// CheckBudgets says how all budgets of a session stand. NotFound: no such session.
 	CheckBudgets(ctx context.Context, id perdure.SessionID) (budget.Report, error)
-	// ResumeSession lets a session go on that a budget had stopped: beyond a soft limit, or although a price is not known, until
-	// the budget's period ends. A turn that was cut short goes on. NotFound: no such session. Conflict: no budget stops it, or
-	// nothing is left: set a higher limit.
-	ResumeSession(ctx context.Context, id perdure.SessionID, by string) error
 }
 
 // BudgetFilter narrows a list of budgets. The zero value lists all.

@@ -85,8 +85,18 @@ type Conversations interface {
 	Send(ctx context.Context, id perdure.SessionID, message perdure.Message) error
 	// Interrupt asks for the end of the turn that runs (RC8). Without one it does nothing.
 	Interrupt(ctx context.Context, id perdure.SessionID, by, why string) error
+	// PauseSession has nothing new begin in a session until it is resumed: no turn, no question to the model, no call of a tool.
+	// What has begun goes on to its own end: a question under way, calls that were claimed, tasks. What comes in waits, and the
+	// turn that runs goes on where it stopped. The pause is of this session and not of its subagents. Pausing twice is the same,
+	// and the first one stands. NotFound: no such session.
+	PauseSession(ctx context.Context, id perdure.SessionID, by, why string) error
+	// ResumeSession lets a session go on that a person paused, or that a budget had stopped: beyond a soft limit, or although a
+	// price is not known, until the budget's period ends. A turn that was cut short goes on. Where both stop it, the pause ends
+	// also when the budget does not let it go on: the session then is still paused, by the budget. NotFound: no such session.
+	// Conflict: nothing stops it, or only a budget does, of which nothing is left: set a higher limit.
+	ResumeSession(ctx context.Context, id perdure.SessionID, by string) error
 	// WaitIdle returns when the session is at rest: no turn, nothing queued, no live task, nothing to
-	// deliver that would start a turn. It ends with ctx.
+	// deliver that would start a turn. One that is paused rests when nothing of it is at work. It ends with ctx.
 	WaitIdle(ctx context.Context, id perdure.SessionID) error
 }
 
@@ -215,6 +225,7 @@ type Session struct {
 	Title     string                `json:"title"`
 	Labels    perdure.Labels        `json:"labels,omitempty"`
 	Status    perdure.SessionStatus `json:"state"`
+	Paused    *perdure.Pause        `json:"paused,omitempty"` // of one session, not in a list: who paused it; nil with a state of paused: a budget did
 	LastSeq   int64                 `json:"last_seq"`
 	OpenTasks int                   `json:"open_tasks"`
 	Unknown   int                   `json:"unknown"`   // calls and tasks whose outcome is unknown

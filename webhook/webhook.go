@@ -146,7 +146,7 @@ var types = []perdure.EventType{
 	"turn.completed", "turn.failed", "turn.canceled", "turn.sealed",
 	"task.updated", "task.resolved", "task.cancel_receipt",
 	"approval.requested", "approval.resolved", "tool.call_requested", "tool.unknown", "tool.resolved",
-	"session.waiting", "session.idled", "session.stopped",
+	"session.waiting", "session.idled", "session.stopped", "session.paused", "session.resumed",
 	"schedule.fired", "schedule.skipped", "schedule.paused",
 	"budget.warning", "budget.paused", "budget.exhausted", "budget.resumed", "lease.cleanup_failed",
 }

@@ -189,51 +189,6 @@ func (e *Engine) CheckBudgets(ctx context.Context, id perdure.SessionID) (report
 	return report, nil
 }
 
-// ResumeSession lets a session go on that a budget had stopped.
-func (e *Engine) ResumeSession(ctx context.Context, id perdure.SessionID, by string) error {
-	if err := e.resume(ctx, id, by, true); err != nil {
-		return fmt.Errorf("resume %s: %w", id, err)
-	}
-	return nil
-}
-
-// resume records that a session goes on, and wakes it. Conflict: no budget stops it, or nothing is left; with waive, what a
-// person may let go on does.
-func (e *Engine) resume(ctx context.Context, id perdure.SessionID, by string, waive bool) error {
-	err := e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
-		if _, err := tx.Session(id); err != nil {
-			return err
-		}
-		s, err := e.effects.Fold(tx, id)
-		if err != nil {
-			return err
-		}
-		if s.Halt == nil {
-			return fmt.Errorf("%w: no budget stops it", perdure.Conflict)
-		}
-		may, err := e.meter.MayResume(tx, s)
-		if err != nil {
-			return err
-		}
-		resumed := perdure.BudgetResumed{BudgetID: s.Halt.BudgetID, By: by}
-		switch {
-		case may:
-		case waive && s.Halt.Soft:
-			resumed.Waived, resumed.Until = true, s.Halt.ResetsAt
-		default:
-			return fmt.Errorf("%w: %s; set a higher limit", perdure.Conflict, s.Halt.Why)
-		}
-		if err := tx.PutHalt(store.BudgetHalt{Session: id}); err != nil {
-			return err
-		}
-		return e.append(tx, id, perdure.Event{Actor: by, Fact: resumed})
-	})
-	if !refused(err) {
-		e.wake(id)
-	}
-	return err
-}
-
 // wakeHalted lets the sessions go on that a budget had stopped and that may by now, some of each budget, whether or not this
 // engine runs. Where none is stopped it costs one look. What fails is tried again with the next beat.
 func (e *Engine) wakeHalted(ctx context.Context) {
@@ -264,7 +219,7 @@ func (e *Engine) wakeHalted(ctx context.Context) {
 		e.cfg.Log.Warn("what budgets stopped could not be looked at", "error", err)
 	}
 	for _, id := range ready {
-		if err := e.resume(ctx, id, "runtime", false); err != nil && !errors.Is(err, perdure.Conflict) {
+		if err := e.resume(ctx, id, "runtime"); err != nil && !errors.Is(err, perdure.Conflict) {
 			e.cfg.Log.Warn("a session was not let go on", "session", id, "error", err)
 		}
 	}
@@ -289,8 +244,8 @@ func (e *Engine) mayResume(r store.Reader, h store.BudgetHalt) (bool, error) {
 	return e.meter.MayResume(r, s)
 }
 
-// withheld is a step of a schedule, or the skip that it is in a session that a budget stopped and that may not go on by now. What may, as
-// when the period has just begun anew, fires: its driver, which the fire wakes, then lets the session go on (SC21).
+// withheld is a step of a schedule, or the skip that it is in a session that a person paused, or that a budget stopped and that may not go
+// on by now. What may, as when the period has just begun anew, fires: its driver, which the fire wakes, then lets the session go on (SC21).
 func (e *Engine) withheld(r store.Reader, s perdure.Schedule, step perdure.ScheduleStep) (perdure.ScheduleStep, error) {
 	if step.Outcome != perdure.Fired {
 		return step, nil
@@ -303,6 +258,9 @@ func (e *Engine) withheld(r store.Reader, s perdure.Schedule, step perdure.Sched
 		return step, err
 	}
 	session, err := e.effects.Fold(r, s.Session)
+	if err == nil && session.Paused != nil {
+		return s.Withheld(step, "its session is paused "+byWhom(session.Paused)), nil
+	}
 	if err != nil || session.Halt == nil { // nil: it may go on, and its driver has not said so yet
 		return step, err
 	}

@@ -63,7 +63,13 @@ func (e *Engine) Session(ctx context.Context, id perdure.SessionID) (s engine.Se
 		if err != nil {
 			return err
 		}
-		s, err = describe(r, row)
+		if s, err = describe(r, row); err != nil || row.Status != perdure.SessionPaused {
+			return err
+		}
+		fold, err := e.effects.Fold(r, id)
+		if err == nil {
+			s.Paused = fold.Paused
+		}
 		return err
 	})
 }
@@ -169,7 +175,7 @@ func (e *Engine) Send(ctx context.Context, id perdure.SessionID, message perdure
 			key = string(message.ID)
 		}
 		if mode == perdure.ModeReject {
-			if err := idle(tx, id); err != nil {
+			if err := e.idle(tx, id); err != nil {
 				return err
 			}
 		}
@@ -189,9 +195,9 @@ func (e *Engine) Send(ctx context.Context, id perdure.SessionID, message perdure
 }
 
 // idle refuses a session in which a turn runs.
-func idle(r store.Reader, id perdure.SessionID) error {
-	row, err := r.Session(id)
-	if err == nil && inTurn(row.Status) {
+func (e *Engine) idle(r store.Reader, id perdure.SessionID) error {
+	runs, err := e.turnRuns(r, id)
+	if runs {
 		err = fmt.Errorf("%w: a turn runs", perdure.Conflict)
 	}
 	return err
@@ -264,8 +270,7 @@ func checkInput(m perdure.Message) error {
 // Interrupt asks for the end of the turn that runs.
 func (e *Engine) Interrupt(ctx context.Context, id perdure.SessionID, by, why string) error {
 	err := e.cfg.Store.InTx(store.Urgent(ctx), func(tx store.Tx) error { // also on a full disk (R7)
-		row, err := tx.Session(id)
-		if err != nil || !inTurn(row.Status) {
+		if runs, err := e.turnRuns(tx, id); err != nil || !runs {
 			return err
 		}
 		return e.append(tx, id, perdure.Event{Actor: by, Fact: perdure.InterruptRequested{By: by, Reason: why}})
@@ -292,7 +297,7 @@ func (e *Engine) WaitIdle(ctx context.Context, id perdure.SessionID) error {
 	if err != nil {
 		return fmt.Errorf("wait for %s: %w", id, err)
 	}
-	if session.Halt != nil && session.Turn == nil && e.resume(ctx, id, "runtime", false) == nil { // its budget has begun anew
+	if session.Halt != nil && session.Turn == nil && e.resume(ctx, id, "runtime") == nil { // its budget has begun anew
 		return e.WaitIdle(ctx, id)
 	}
 	if session.AtRest() {

@@ -71,12 +71,6 @@ func (e *Engine) CheckBudgets(ctx context.Context, id perdure.SessionID) (report
 	return report, err
 }
 
-// ResumeSession lets a session go on that a budget had stopped.
-func (e *Engine) ResumeSession(ctx context.Context, id perdure.SessionID, by string) error {
-	_, err := e.call(ctx, request{what: "resume " + string(id), path: "/v1/sessions/" + segment(id) + "/resume", body: struct{}{}, actor: by}, nil)
-	return err
-}
-
 // Costs adds up what the journals say.
 func (e *Engine) Costs(ctx context.Context, q engine.CostQuery) (report engine.CostReport, err error) {
 	r := request{what: "costs", path: "/v1/costs", query: url.Values{}}

@@ -102,6 +102,20 @@ func (e *Engine) Interrupt(ctx context.Context, id perdure.SessionID, by, why st
 	return err
 }
 
+// PauseSession has nothing new begin in a session until it is resumed.
+func (e *Engine) PauseSession(ctx context.Context, id perdure.SessionID, by, why string) error {
+	_, err := e.call(ctx, request{
+		what: "pause " + string(id), path: "/v1/sessions/" + segment(id) + "/pause", body: reason{why}, actor: by,
+	}, nil)
+	return err
+}
+
+// ResumeSession lets a session go on that a person paused or a budget had stopped.
+func (e *Engine) ResumeSession(ctx context.Context, id perdure.SessionID, by string) error {
+	_, err := e.call(ctx, request{what: "resume " + string(id), path: "/v1/sessions/" + segment(id) + "/resume", body: struct{}{}, actor: by}, nil)
+	return err
+}
+
 // WaitIdle returns when the session is at rest. It holds out while the server is away (Config.Outage).
 func (e *Engine) WaitIdle(ctx context.Context, id perdure.SessionID) error {
 	r := request{what: "wait for " + string(id), path: "/v1/sessions/" + segment(id)}

@@ -95,15 +95,6 @@ func (g *Guard) CheckBudgets(ctx context.Context, id perdure.SessionID) (budget.
 	return report, err
 }
 
-// ResumeSession lets a session go on that a budget had stopped: a person's word.
-func (g *Guard) ResumeSession(ctx context.Context, id perdure.SessionID, by string) error {
-	ctx, err := g.session(ctx, Approve, id)
-	if err != nil {
-		return err
-	}
-	return g.inner.ResumeSession(ctx, id, by)
-}
-
 // Costs adds up what the principal's org used.
 func (g *Guard) Costs(ctx context.Context, q engine.CostQuery) (engine.CostReport, error) {
 	ctx, _, _, err := g.enter(ctx, Read)

@@ -136,6 +136,24 @@ func (g *Guard) Interrupt(ctx context.Context, id perdure.SessionID, by, why str
 	return g.inner.Interrupt(ctx, id, by, why)
 }
 
+// PauseSession has nothing new begin in a session until it is resumed.
+func (g *Guard) PauseSession(ctx context.Context, id perdure.SessionID, by, why string) error {
+	ctx, err := g.session(ctx, Write, id)
+	if err != nil {
+		return err
+	}
+	return g.inner.PauseSession(ctx, id, by, why)
+}
+
+// ResumeSession lets a session go on that a person paused or a budget had stopped: a person's word.
+func (g *Guard) ResumeSession(ctx context.Context, id perdure.SessionID, by string) error {
+	ctx, err := g.session(ctx, Approve, id)
+	if err != nil {
+		return err
+	}
+	return g.inner.ResumeSession(ctx, id, by)
+}
+
 // WaitIdle returns when the session is at rest.
 func (g *Guard) WaitIdle(ctx context.Context, id perdure.SessionID) error {
 	ctx, err := g.session(ctx, Read, id)

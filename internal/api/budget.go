@@ -54,9 +54,6 @@ type oneReport struct{ Body budget.Report }
 
 type oneCosts struct{ Body engine.CostReport }
 
-// resuming is the body of a resume: there is nothing to say.
-type resuming struct{}
-
 func (a *API) budgetOperations() {
 	read(a, operation{id: "list-budgets", path: "/v1/budgets", policy: reads, summary: "List budgets, as they stand now"},
 		func(ctx context.Context, in *struct {
@@ -97,15 +94,6 @@ func (a *API) budgetOperations() {
 	}, func(ctx context.Context, in *OfSession) (*oneReport, error) {
 		report, err := a.cfg.Engine.CheckBudgets(ctx, in.ID)
 		return &oneReport{Body: report}, err
-	})
-	write(a, operation{
-		id: "resume-session", path: "/v1/sessions/{id}/resume", policy: approves, summary: "Let a session go on that a budget had stopped", errors: []int{http.StatusNotFound},
-	}, body[resuming]{optional: true}, func(ctx context.Context, in *OfSession, _ resuming) (*nothing, error) {
-		err := a.cfg.Engine.ResumeSession(ctx, in.ID, requestOf(ctx).actor)
-		if errors.Is(err, perdure.Conflict) && requestOf(ctx).again {
-			err = nil // it goes on since
-		}
-		return &nothing{}, err
 	})
 	read(a, operation{
 		id: "get-costs", path: "/v1/costs", policy: reads, summary: "Add up what was used and what that cost",

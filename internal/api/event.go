@@ -225,7 +225,7 @@ func (f typeFilter) most(limit int) int {
 
 // eventTypes are the types that a filter may name: those of the journal and of live frames.
 var eventTypes = []string{
-	"session.created", "session.forked", "session.updated", "session.activated", "session.waiting", "session.idled", "session.stopped", "message.received",
+	"session.created", "session.forked", "session.updated", "session.activated", "session.waiting", "session.idled", "session.stopped", "session.paused", "session.resumed", "message.received",
 	"turn.started", "turn.interrupt_requested", "turn.completed", "turn.failed", "turn.canceled", "turn.sealed", "turn.loop_detected",
 	"reason.started", "reason.completed", "reason.recovered", "output.message.started", "output.message.completed", "output.message.replaced", "llm.generation",
 	"schedule.created", "schedule.fired", "schedule.skipped", "schedule.paused", "schedule.canceled",

@@ -26,7 +26,7 @@ type newSession struct {
 	Labels perdure.Labels `json:"labels,omitempty" doc:"What it is found by: at most 64, of keys of 1 to 63 of a-z, 0-9 and . _ / - and values of at most 256 bytes. Else the agent's labels."`
 }
 
-// interruption is the body of an interrupt.
+// interruption is the body of an interrupt, and of a pause.
 type interruption struct {
 	Reason string `json:"reason,omitempty"`
 }
@@ -78,6 +78,12 @@ func (a *API) sessionOperations() {
 		id: "interrupt-session", path: "/v1/sessions/{id}/interrupt", policy: writes, summary: "Interrupt the turn that runs",
 		status: http.StatusAccepted, errors: []int{http.StatusNotFound},
 	}, body[interruption]{example: interruption{Reason: "a better idea"}, optional: true}, a.interruptSession)
+	write(a, operation{
+		id: "pause-session", path: "/v1/sessions/{id}/pause", policy: writes, summary: "Have nothing new begin in a session until it is resumed", errors: []int{http.StatusNotFound},
+	}, body[interruption]{example: interruption{Reason: "let me look first"}, optional: true}, a.pauseSession)
+	write(a, operation{
+		id: "resume-session", path: "/v1/sessions/{id}/resume", policy: approves, summary: "Let a session go on that a person paused or a budget had stopped", errors: []int{http.StatusNotFound},
+	}, body[resuming]{optional: true}, a.resumeSession)
 }
 
 func (a *API) createSession(ctx context.Context, _ *struct{}, in newSession) (*created, error) {
@@ -259,6 +265,25 @@ func (a *API) deleteSession(ctx context.Context, in *OfSession) (*nothing, error
 	err := a.cfg.Engine.DeleteSession(ctx, in.ID)
 	if errors.Is(err, perdure.NotFound) && requestOf(ctx).again {
 		err = nil
+	}
+	return &nothing{}, err
+}
+
+// resuming is the body of a resume: there is nothing to say.
+type resuming struct{}
+
+func (a *API) pauseSession(ctx context.Context, in *OfSession, body interruption) (*oneSession, error) {
+	if err := a.cfg.Engine.PauseSession(ctx, in.ID, requestOf(ctx).actor, body.Reason); err != nil {
+		return nil, err
+	}
+	s, err := a.cfg.Engine.Session(ctx, in.ID)
+	return &oneSession{Body: s}, err
+}
+
+func (a *API) resumeSession(ctx context.Context, in *OfSession, _ resuming) (*nothing, error) {
+	err := a.cfg.Engine.ResumeSession(ctx, in.ID, requestOf(ctx).actor)
+	if errors.Is(err, perdure.Conflict) && requestOf(ctx).again {
+		err = nil // it goes on since
 	}
 	return &nothing{}, err
 }

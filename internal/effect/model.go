@@ -32,12 +32,17 @@ type Question struct {
 	Session *perdure.Session // as of the last commit
 	Epoch   int64            // under which its driver has it
 	Command perdure.CallModel
+	Held    bool // a person paused the session, and nobody here has asked: nobody is asked before the pause is over
 	TakenUp bool // it was begun before the session was taken, so text of it may have been seen
 }
 
 // Question returns a model call of this session.
 func (d *Drive) Question(c perdure.CallModel) Question {
-	return Question{Session: d.session, Epoch: d.row.Epoch, Command: c, TakenUp: d.asked == c.Exec && !c.NotBefore.After(time.Now())}
+	return Question{
+		Session: d.session, Epoch: d.row.Epoch, Command: c,
+		Held:    d.session.Paused != nil && d.asked == c.Exec,
+		TakenUp: d.asked == c.Exec && !c.NotBefore.After(time.Now()),
+	}
 }
 
 // AskModel carries out a CallModel: it looks for text that came before (TN20), waits as the journal says, streams the
@@ -57,9 +62,10 @@ func (e *Effects) AskModel(ctx context.Context, q Question) (Outcome, bool) {
 	switch {
 	case c.Stop:
 		return e.stoppedAnswer(q, before), true
-	case kept.text != "" && q.TakenUp && e.recovery(q, e.mayAsk(c)) != perdure.RecoverContinue:
-		failure := perdure.ReasonCompleted{ExecID: c.Exec, Code: perdure.CodeBrokenOff, Error: "the answer broke off when the runtime stopped", Retryable: true}
-		return e.brokeOff(q, failure, nil, before), true
+	case kept.text != "" && (q.Held || q.TakenUp && e.recovery(q, e.mayAsk(c)) != perdure.RecoverContinue):
+		return e.brokeOff(q, brokenOff(c), nil, before), true
+	case q.Held:
+		return Outcome{Events: e.events(s, c, brokenOff(c))}, true
 	case !c.NotBefore.IsZero() && !wait(ctx, time.Until(c.NotBefore)):
 		return e.neverAsked(s, c, before), perdure.CauseOf(ctx) == perdure.CauseInterrupt
 	}
@@ -97,6 +103,11 @@ func (e *Effects) AskModel(ctx context.Context, q Question) (Outcome, bool) {
 		return e.recovered(q, kept, e.failedAnswer(q, err, answer)), true
 	}
 	return e.recovered(q, kept, e.answered(ctx, q, answer)), true
+}
+
+// brokenOff is the failure of an attempt that ended with the runtime.
+func brokenOff(c perdure.CallModel) perdure.ReasonCompleted {
+	return perdure.ReasonCompleted{ExecID: c.Exec, Code: perdure.CodeBrokenOff, Error: "the answer broke off when the runtime stopped", Retryable: true}
 }
 
 // recovered adds to an outcome that its message was open when the session was taken (TN20).
