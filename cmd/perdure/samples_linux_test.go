@@ -62,6 +62,8 @@ func workSamples() []sample {
 		{line: "session send {kept} hello --wait", stream: true},
 		{line: "session tail {kept} --after 0", stream: true},
 		{line: "session interrupt {kept}"},
+		{line: "session pause {kept}"},
+		{line: "session resume {kept}"},
 		{line: "session label {kept} team=red", is: "update-session"},
 		{line: "session fork {kept}", is: "fork-session"},
 		{line: "event list {kept}"},

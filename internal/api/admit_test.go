@@ -261,6 +261,7 @@ func TestGateKinds(t *testing.T) {
 		"GET /v1/tasks": g.reads, "GET /v1/tasks/{id}": g.reads, "HEAD /v1/tasks": g.reads, "GET /v1/tasks/{id}?wait=1s": g.open, "GET /v1/tasks/{id}/log?follow=true": g.open,
 		"GET /v1/events?topics=tasks": g.open, "POST /v1/sessions": g.writes, "PUT /v1/budgets/{scope}/{subject}": g.writes, "DELETE /v1/sessions/{id}": g.writes,
 		"POST /v1/tasks/{id}/cancel": g.urgent, "POST /v1/sessions/{id}/tasks/cancel": g.urgent, "POST /v1/sessions/{id}/interrupt": g.urgent,
+		"POST /v1/sessions/{id}/pause": g.urgent, "POST /v1/sessions/{id}/resume": g.writes,
 		"POST /v1/approvals/{id}/deny": g.urgent, "POST /v1/approvals/{id}/approve": g.writes, "POST /v1/schedules/{id}/pause": g.urgent,
 		"POST /v1/tools/{name}/call": g.calls, "POST /v1/connections/{connection}/test": g.calls,
 	} {

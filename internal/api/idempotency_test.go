@@ -81,6 +81,7 @@ func (r *rig) posts() map[string]ask {
 		"create-session":    post("/v1/sessions", `{"agent":{"name":"b"}}`),
 		"send-message":      post(s+"/messages", `{"content":[{"type":"text","text":"hi"}]}`),
 		"interrupt-session": post(s+"/interrupt", `{"reason":"r"}`),
+		"pause-session":     post(r.session()+"/pause", `{"reason":"r"}`),
 		"resolve-call":      post(fmt.Sprintf("%s/calls/%s/resolve", s, call.Key.Call), `{"outcome":"did_not_happen"}`),
 		"resolve-task":      post("/v1/tasks/"+string(r.task(other).ID)+"/resolve", `{"outcome":"did_not_happen"}`),
 		"cancel-task":       post("/v1/tasks/"+string(r.task(holding).ID)+"/cancel", `{"reason":"r"}`),

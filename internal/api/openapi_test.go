@@ -146,7 +146,7 @@ func TestH1Whole(t *testing.T) {
 			}
 		}
 	})
-	if len(ids) != 105 {
+	if len(ids) != 106 {
 		t.Errorf("%d operations", len(ids))
 	}
 }
@@ -265,7 +265,7 @@ func TestH1Examples(t *testing.T) {
 		}
 		op.holds(t, registry, got)
 	})
-	if ran != 98 {
+	if ran != 99 {
 		t.Errorf("%d examples ran", ran)
 	}
 }

@@ -94,6 +94,7 @@ func TestStopsWork(t *testing.T) {
 	t.Parallel()
 	for request, want := range map[string]bool{
 		"POST /v1/tasks/{id}/cancel": true, "token_1 POST /v1/tasks:cancel": true, "POST /v1/sessions/{id}/interrupt": true,
+		"POST /v1/sessions/{id}/pause": true, "POST /v1/sessions/{id}/resume": false,
 		"POST /v1/approvals/{id}/deny": true, "POST /v1/schedules/{id}/pause": true, "token_1 DELETE /v1/tokens/token_2": true, "DELETE /v1/tokens/{token}": true,
 		"POST /v1/sessions": false, "POST /v1/approvals/{id}/approve": false, "DELETE /v1/sessions/{id}": false, "GET /v1/tokens/{token}": false,
 	} {

@@ -232,6 +232,34 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
+func TestPause(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	s := r.session()
+	r.say(s, "charge")
+	r.entered("charge")
+
+	now := want[engine.Session](r, 200, post(s+"/pause", `{"reason":"let me look"}`))
+	if now.Status != perdure.SessionPaused || now.Paused == nil || now.Paused.By != "api" || now.Paused.Reason != "let me look" || now.Paused.At.IsZero() {
+		t.Errorf("got %+v", now)
+	}
+	if again := want[engine.Session](r, 200, post(s+"/pause", "")); string(raw(again.Paused)) != string(raw(now.Paused)) || again.LastSeq < now.LastSeq {
+		t.Errorf("paused again it is %+v, want the same", again)
+	}
+	page := want[eventPage](r, 200, get(s+"/events?types=session.paused"))
+	if len(page.Items) != 1 {
+		t.Errorf("got %s", raw(page))
+	}
+	want[struct{}](r, 202, post(s+"/interrupt", ""))
+	r.rest(s)
+	want[struct{}](r, 200, post(s+"/resume", ""))
+	r.refusal(r.do(post(s+"/resume", "")), 409, "conflict")
+	if then := want[engine.Session](r, 200, get(s)); then.Status != perdure.SessionIdle || then.Paused != nil {
+		t.Errorf("after it: %+v", then)
+	}
+	r.refusal(r.do(post("/v1/sessions/nonsense/pause", "")), 404, "not_found")
+}
+
 // TestCalls also shows that no answer carries a fence.
 func TestCalls(t *testing.T) {
 	t.Parallel()

@@ -12,11 +12,11 @@ import (
 )
 
 type budgetCommand struct {
-	Set    budgetSet    `cmd:"" help:"Cap what a session, an agent, a user or everybody may spend. Of a subject, a currency and a period there is one budget: setting it again changes its limit, and what stands on it stays."`
-	Show   budgetShow   `cmd:"" help:"Show the budgets and what stands on them."`
-	Ledger budgetLedger `cmd:"" help:"Show the ledger of a budget: each line was added once and is never changed."`
-	Resume budgetResume `cmd:"" help:"Let a session go on that a budget paused: beyond its soft limit, or although a price is not known."`
-	Remove budgetRemove `cmd:"" help:"Remove a budget with its ledger."`
+	Set    budgetSet     `cmd:"" help:"Cap what a session, an agent, a user or everybody may spend. Of a subject, a currency and a period there is one budget: setting it again changes its limit, and what stands on it stays."`
+	Show   budgetShow    `cmd:"" help:"Show the budgets and what stands on them."`
+	Ledger budgetLedger  `cmd:"" help:"Show the ledger of a budget: each line was added once and is never changed."`
+	Resume sessionResume `cmd:"" help:"Let a session go on that a budget paused: beyond its soft limit, or although a price is not known."`
+	Remove budgetRemove  `cmd:"" help:"Remove a budget with its ledger."`
 }
 
 type budgetSet struct {
@@ -202,38 +202,6 @@ func (c *budgetLedger) Run(ctx context.Context, a *app) error {
 				return []cell{{text: moment(e.At, now)}, {text: e.Kind}, {text: amount}, {text: e.Name}, {text: string(e.Session)}, {text: e.Work}}
 			},
 		}.print(ctx, a, c.output, found)
-	})
-}
-
-type budgetResume struct {
-	Session string `arg:"" help:"Its id, or a unique beginning of it, or its title, or last."`
-	DryRun  bool   `help:"Only say what would be done."`
-	output
-}
-
-// Run lets a session go on.
-func (c *budgetResume) Run(ctx context.Context, a *app) error {
-	if err := c.suits(engine.Session{}); err != nil {
-		return err
-	}
-	return a.with(ctx, writing(c.DryRun), func(eng Engine) error {
-		s, err := a.session(ctx, eng, c.Session)
-		if err != nil {
-			return err
-		}
-		if c.DryRun {
-			a.say("would let %s go on, which is %s: %s", s.ID, s.Status, a.line(s.Title, cellChars))
-			return nil
-		}
-		if err := eng.ResumeSession(ctx, s.ID, operator); err != nil {
-			return err
-		}
-		a.say("%s may go on; where nobody works on it, it does with: %s run %s--session %s", s.ID, program, a.dirFlag(), s.ID)
-		if s, err = eng.Session(ctx, s.ID); err != nil { // it was let go on all the same
-			a.say("how it stands now could not be read: %v", err)
-			return nil
-		}
-		return c.quietly(ctx, a, string(s.ID), s)
 	})
 }
 

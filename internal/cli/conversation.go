@@ -36,6 +36,9 @@ func (c *conversation) once(ctx context.Context) error {
 		c.left(err)
 		return err
 	}
+	if err := c.paused(); err != nil {
+		return err
+	}
 	return c.stream.tally.end()
 }
 

@@ -46,7 +46,7 @@ func meanings() []meaning {
 		{exitUnreachable, "not now: try again"},
 		{exitTimeout, "a wait timed out"},
 		{exitFailed, "the work that was waited for failed, was cancelled, or has an unknown outcome"},
-		{exitApproval, "an approval or another word of a person is needed, and nobody can be asked: there is\nno terminal, or --no-input was given"},
+		{exitApproval, "an approval or another word of a person is needed, and nobody can be asked: there is\nno terminal, --no-input was given, or a person paused the session"},
 		{exitStorage, "the store cannot promise durability: the disk is full, or cannot be written"},
 		{exitInterrupted, "ended by Ctrl-C or SIGTERM; work in the background is left for the next run"},
 	}

@@ -124,6 +124,9 @@ func (a *app) going(ctx context.Context, eng Engine, of perdure.SessionID, since
 		if s.Status == perdure.SessionActive {
 			all = append(all, psRow{psWorking, "session", string(s.ID), s.ID, string(s.Status), s.Title, s.UpdatedAt, program + " event tail " + a.dirFlag() + string(s.ID), "a turn"})
 		}
+		if s.Status == perdure.SessionPaused {
+			all = append(all, psRow{psNeedsYou, "session", string(s.ID), s.ID, string(s.Status), s.Title, s.UpdatedAt, a.resumeLine(s.ID), "paused"})
+		}
 		if s.Unknown == 0 {
 			continue
 		}

@@ -337,6 +337,8 @@ func (c *runCommand) speak(ctx context.Context, a *app, talk *conversation, s en
 		a.say("it goes on where it was left%s", leftOpen(talk.stream.open()))
 	case talk.lines != nil:
 		return talk.run(ctx)
+	case c.Prompt == "" && talk.paused() != nil:
+		return talk.paused()
 	case c.Prompt == "":
 		a.say("it is at rest: nothing is left to do")
 		return nil

@@ -23,6 +23,10 @@ func sentence(e perdure.Event) string {
 		return fmt.Sprintf("at rest; up to now %d tokens in, %d out", f.Usage.InputTokens, f.Usage.OutputTokens)
 	case perdure.SessionStopped:
 		return "by " + f.By + because(f.Reason)
+	case perdure.SessionPauses:
+		return "by " + f.By + because(f.Reason)
+	case perdure.SessionResumes:
+		return "by " + f.By
 	case perdure.SessionAwaits:
 		return "for the client's answer to " + count(len(f.CallIDs), "call")
 	case perdure.MessageReceived:

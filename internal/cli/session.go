@@ -26,6 +26,8 @@ type sessionCommand struct {
 
 	Label     sessionLabel     `cmd:"" help:"Set labels, by which sessions are found, or remove them."`
 	Interrupt sessionInterrupt `cmd:"" help:"End the turn that runs. What works in the background stays."`
+	Pause     sessionPause     `cmd:"" help:"Have nothing new begin in a session until it is resumed. What has begun ends by itself, and what comes in waits."`
+	Resume    sessionResume    `cmd:"" help:"Let a session go on that a person or a budget paused."`
 
 	Fork   sessionFork   `cmd:"" help:"Start a session with what was said in another one, without doing anything again."`
 	Export sessionExport `cmd:"" help:"Write a session with all that belongs to it as JSON lines. They are confidential."`
@@ -102,6 +104,7 @@ func (c *sessionShow) tell(a *app, s engine.Session, fold *perdure.Session) {
 		field{"title", cell{text: s.Title}},
 		field{"labels", cell{text: labelLine(s.Labels)}},
 		field{"status", cell{text: string(s.Status)}},
+		field{"paused", cell{text: pauseLine(fold), color: yellow}},
 		field{"subagent of", cell{text: string(s.Parent)}},
 		field{"model", cell{text: fold.Agent.Model}},
 		field{"workspace", cell{text: fold.Agent.Metadata[WorkspaceKey]}},

@@ -73,10 +73,17 @@ func (c *sessionInterrupt) Run(ctx context.Context, a *app) error {
 	}
 	return a.with(ctx, writing(c.DryRun), func(eng Engine) error {
 		s, err := a.session(ctx, eng, c.Session)
+		runs := s.Status == perdure.SessionActive
+		if err == nil && s.Status == perdure.SessionPaused { // it may hold a turn
+			var fold *perdure.Session
+			if fold, err = foldOf(ctx, eng, s.ID); err == nil {
+				runs = fold.Turn != nil
+			}
+		}
 		switch {
 		case err != nil:
 			return err
-		case s.Status != perdure.SessionActive:
+		case !runs:
 			a.say("nothing was done: no turn of %s runs, which is %s", s.ID, s.Status)
 			return c.show(ctx, a, shown{string(s.ID), s, func() { a.brief(s) }})
 		case c.DryRun:

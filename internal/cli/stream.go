@@ -218,7 +218,12 @@ func (s *stream) busy() bool {
 	return s.busyLocked()
 }
 
-func (s *stream) busyLocked() bool { return s.fold.Turn != nil || len(s.fold.Queue) > 0 || s.sent > 0 }
+func (s *stream) busyLocked() bool {
+	if s.fold.Paused != nil && s.sent == 0 && (s.fold.Turn == nil || s.fold.Suspended()) {
+		return false // nothing goes on before somebody resumes it
+	}
+	return s.fold.Turn != nil || len(s.fold.Queue) > 0 || s.sent > 0
+}
 
 // sending notes a message that is on its way.
 func (s *stream) sending() {

@@ -149,6 +149,11 @@ func (v *voice) event(e perdure.Event, s *perdure.Session) error {
 		v.tell("!", yellow, "a budget: %s", sentence(e))
 	case perdure.BudgetResumed:
 		v.tell("↻", yellow, "the budget lets the session go on: %s", sentence(e))
+	case perdure.SessionPauses:
+		v.tell("‖", yellow, "the session is paused %s", sentence(e))
+		v.todo(v.a.resumeLine(s.ID))
+	case perdure.SessionResumes:
+		v.tell("↻", yellow, "the session goes on: %s", sentence(e))
 	case perdure.LoopDetected:
 		v.tell("!", yellow, "a loop: %s", sentence(e))
 	case perdure.ReasonCompleted:

@@ -1,0 +1,318 @@
+package enginetest
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/budget"
+	"github.com/perdure/perdure/engine"
+)
+
+// pauseLaws pin what a person's pause is.
+func pauseLaws() []law {
+	return []law{
+		{"calls_that_were_claimed_settle_and_the_others_wait", pauseHoldsCalls},
+		{"an_answer_under_way_is_finished", pauseFinishesAnswer},
+		{"nobody_is_asked_again_after_a_kill", pauseAfterKill},
+		{"tasks_go_on_and_their_results_wait", pauseKeepsResults},
+		{"interrupt_and_cancel_work_in_it", pauseIsInterrupted},
+		{"a_paused_session_fires_nothing", pauseWithholdsFires},
+		{"a_budget_stops_it_after_the_pause", pauseOverBudget},
+		{"is_of_one_session", pauseOfOne},
+		{"a_fork_begins_without_it", pauseNotForked},
+		{"an_import_keeps_it", pauseImported},
+	}
+}
+
+// pause pauses the session.
+func (s *scene) pause() {
+	s.t.Helper()
+	if err := s.eng.PauseSession(s.ctx, s.id, "user", "let me look"); err != nil {
+		s.t.Fatalf("PauseSession: %v", err)
+	}
+}
+
+// goOn resumes it.
+func (s *scene) goOn() {
+	s.t.Helper()
+	if err := s.eng.ResumeSession(s.ctx, s.id, "user"); err != nil {
+		s.t.Fatalf("ResumeSession: %v; journal:\n%s", err, s.story())
+	}
+}
+
+// isPaused wants the session at rest, paused by a person, with or without a turn that goes on later.
+func (s *scene) isPaused(turn bool) {
+	s.t.Helper()
+	s.rest()
+	row, err := s.eng.Session(s.ctx, s.id)
+	if err != nil || row.Status != perdure.SessionPaused || row.Paused == nil || row.Paused.By != "user" || row.Paused.Reason != "let me look" || row.Paused.At.IsZero() {
+		s.t.Fatalf("the session is %+v, %v; want it paused by user; journal:\n%s", row, err, s.story())
+	}
+	if fold := s.fold(); (fold.Turn != nil) != turn || fold.Suspended() != turn {
+		s.t.Fatalf("it has the turn %+v, want one %t; journal:\n%s", fold.Turn, turn, s.story())
+	}
+}
+
+// twoCalls is an agent that makes two calls, one after the other.
+const twoCalls = `
+steps:
+  - calls: [{name: hold_note, args: {text: a}}, {name: note, args: {text: b}}]
+  - {text: done, repeat: true}
+`
+
+// inTwo is a scene in which the first of two calls runs.
+func inTwo(t *testing.T, open Harness) *scene {
+	t.Helper()
+	s := begin(t, open, Setup{Script: twoCalls, Agent: perdure.Agent{SerialCalls: true}})
+	s.say("go")
+	s.Entered(t, "hold_note", 1)
+	return s
+}
+
+func pauseHoldsCalls(t *testing.T, open Harness) {
+	s := inTwo(t, open)
+	s.pause()
+	if row, err := s.eng.Session(s.ctx, s.id); err != nil || row.Status != perdure.SessionPaused || row.Paused == nil {
+		t.Errorf("while a call runs it is %+v, %v; want paused", row, err)
+	}
+	s.Release("hold_note")
+	s.isPaused(true)
+	s.pause() // is the same
+	s.say("and this")
+	s.crash()
+	s.isPaused(true)
+	if n := len(facts[perdure.SessionPauses](s)); n != 1 || len(s.Effects("note")) != 0 || len(s.Effects("hold_note")) != 1 || len(s.ledger()) != 1 {
+		t.Fatalf("%d events of the pause, %v, ledger %+v; want one, and one call; journal:\n%s", n, s.effects(), s.ledger(), s.story())
+	}
+	reject := perdure.Text("no")
+	reject.Mode = perdure.ModeReject
+	if err := s.eng.Send(s.ctx, s.id, reject); !errors.Is(err, perdure.Conflict) {
+		t.Errorf("a message that is to be refused while a turn runs: %v, want Conflict", err)
+	}
+
+	s.goOn()
+	s.turnEnds(1)
+	s.rest()
+
+	if s.turns() != 1 || s.final() != "done" || len(s.Effects("note")) != 1 || len(s.Effects("hold_note")) != 1 || s.status() != perdure.SessionIdle || len(s.fold().Queue) != 0 {
+		t.Errorf("%d turns, %q, %v, %s; want the turn to go on; journal:\n%s", s.turns(), s.final(), s.effects(), s.status(), s.story())
+	}
+	if row, err := s.eng.Session(s.ctx, s.id); err != nil || row.Paused != nil {
+		t.Errorf("after it: %+v, %v", row, err)
+	}
+	if err := s.eng.ResumeSession(s.ctx, s.id, "user"); !errors.Is(err, perdure.Conflict) {
+		t.Errorf("resume of a session that nothing stops: %v, want Conflict", err)
+	}
+	const missing = "session_00000000000000000000000000000001"
+	if err := s.eng.PauseSession(s.ctx, missing, "user", ""); !errors.Is(err, perdure.NotFound) {
+		t.Errorf("pause of no session: %v, want NotFound", err)
+	}
+	if err := s.eng.ResumeSession(s.ctx, missing, "user"); !errors.Is(err, perdure.NotFound) {
+		t.Errorf("resume of no session: %v, want NotFound", err)
+	}
+}
+
+func pauseFinishesAnswer(t *testing.T, open Harness) {
+	s := begin(t, open, streaming(perdure.RecoverContinue))
+	s.midway()
+	s.pause()
+	s.isPaused(false)
+	s.wants("agent: " + drawer)
+	s.goOn()
+	s.rest()
+	if s.turns() != 1 || s.status() != perdure.SessionIdle {
+		t.Errorf("%d turns, %s; want one, idle", s.turns(), s.status())
+	}
+}
+
+// pauseAfterKill kills the engine in the middle of an answer: the model is asked again when the session is resumed, and not before.
+func pauseAfterKill(t *testing.T, open Harness) {
+	for _, recovery := range []perdure.RecoveryMode{perdure.RecoverContinue, perdure.RecoverFinalize, perdure.RecoverRestart} {
+		t.Run(string(recovery), func(t *testing.T) {
+			t.Parallel()
+			s := begin(t, open, streaming(recovery))
+			s.midway()
+			s.pause()
+			s.crash()
+			s.isPaused(true)
+			if n := len(facts[perdure.ReasonStarted](s)); n != 1 {
+				t.Errorf("the model was asked %d times, want once; journal:\n%s", n, s.story())
+			}
+			s.goOn()
+			s.turnEnds(1)
+			s.rest()
+			if final := s.final(); s.turns() != 1 || s.status() != perdure.SessionIdle || final != drawer && final != "As I said." {
+				t.Errorf("%d turns, %s, %q; want the answer; journal:\n%s", s.turns(), s.status(), final, s.story())
+			}
+			s.recovered(recovery)
+		})
+	}
+}
+
+func pauseKeepsResults(t *testing.T, open Harness) {
+	s := begin(t, open, Setup{Script: leaving(ask("spawn_background", "{tool: bg_hold, args: {}}"))})
+	s.say("go")
+	s.turnEnds(1)
+	s.Entered(t, "bg_hold", 1)
+	s.pause()
+	s.Release("bg_hold")
+	s.ended(s.onlyTask().ID)
+	held := nth[perdure.DeliveryHeld](s, 1, nil)
+	s.isPaused(false)
+	if s.turns() != 1 || s.deliveries() != 0 || held.Why != "paused" {
+		t.Errorf("%d turns, %d deliveries, held for %q; want the result to wait; journal:\n%s", s.turns(), s.deliveries(), held.Why, s.story())
+	}
+	s.goOn()
+	s.turnEnds(2)
+	s.rest()
+	if s.deliveries() != 1 || !strings.HasPrefix(s.final(), "home: ") {
+		t.Errorf("%d deliveries, %q; want the result told once", s.deliveries(), s.final())
+	}
+}
+
+func pauseIsInterrupted(t *testing.T, open Harness) {
+	s := inTwo(t, open)
+	s.pause()
+	s.Release("hold_note")
+	s.isPaused(true)
+	s.interrupt()
+	s.isPaused(false)
+	if len(s.Effects("note")) != 0 || s.turns() != 1 {
+		t.Errorf("%v, %d turns", s.effects(), s.turns())
+	}
+	s.goOn()
+	s.rest()
+	if s.turns() != 1 || s.status() != perdure.SessionIdle {
+		t.Errorf("%d turns, %s; want nothing to go on; journal:\n%s", s.turns(), s.status(), s.story())
+	}
+
+	b := begin(t, open, Setup{Script: leaving(ask("spawn_background", "{tool: bg_hold, args: {}}"))})
+	b.say("go")
+	b.turnEnds(1)
+	b.Entered(t, "bg_hold", 1)
+	b.pause()
+	b.cancel(b.onlyTask().ID)
+	b.isPaused(false)
+	if task := b.onlyTask(); task.State != perdure.TaskCanceled {
+		t.Errorf("got %+v, want it canceled", task)
+	}
+}
+
+// pauseWithholdsFires pins SC21.
+func pauseWithholdsFires(t *testing.T, open Harness) {
+	s := begin(t, open, Setup{Script: twoCalls})
+	words := s.hourly()
+	words.Action = perdure.ScheduleAction{Message: "look around"}
+	speaks, runs := s.create(words), s.create(s.hourly())
+	s.pause()
+	for _, id := range []perdure.ScheduleID{speaks.ID, runs.ID} {
+		s.withheld(id, "paused by user: let me look")
+	}
+	s.isPaused(false)
+	s.goOn()
+	if fire, err := s.eng.TriggerSchedule(s.ctx, runs.ID, "user"); err != nil || fire.Outcome != perdure.Fired {
+		t.Errorf("after it: got %+v, %v", fire, err)
+	}
+}
+
+// pauseOverBudget has both stop a session: a person's word ends the pause, and what a budget keeps it keeps.
+func pauseOverBudget(t *testing.T, open Harness) {
+	s := begin(t, open, Setup{Script: fourNotes})
+	s.cap(budget.ModelCalls, "2")
+	s.say("go")
+	s.sealedBy(1)
+	s.pause()
+	s.isPaused(false)
+	s.cap(budget.ModelCalls, "3") // lets it go on, as far as the budget minds
+	s.rest()
+	if s.turns() != 1 {
+		t.Fatalf("%d turns in a paused session; journal:\n%s", s.turns(), s.story())
+	}
+	s.goOn()
+	s.turnEnds(2)
+	s.sealedBy(2)
+
+	s.pause()
+	s.goOn()
+	row, err := s.eng.Session(s.ctx, s.id)
+	if err != nil || row.Status != perdure.SessionPaused || row.Paused != nil {
+		t.Errorf("got %+v, %v; want the budget alone to stop it", row, err)
+	}
+	if err := s.eng.ResumeSession(s.ctx, s.id, "user"); !errors.Is(err, perdure.Conflict) {
+		t.Errorf("resume where nothing is left: %v, want Conflict", err)
+	}
+
+	soft := begin(t, open, Setup{Script: fourNotes})
+	soft.cap(budget.ModelCalls, "50", func(b *budget.Budget) { b.Soft = budget.Whole(2) })
+	soft.say("go")
+	soft.sealedBy(1)
+	soft.pause()
+	soft.goOn() // ends both: what a person may waive is waived
+	soft.turnEnds(2)
+	soft.rest()
+	if soft.final() != "done" || soft.status() != perdure.SessionIdle {
+		t.Errorf("it ended with %q, %s; journal:\n%s", soft.final(), soft.status(), soft.story())
+	}
+}
+
+// pauseOfOne: a subagent goes on while its parent is paused, and can be paused itself.
+func pauseOfOne(t *testing.T, open Harness) {
+	s := begin(t, open, Setup{Script: family(oneChild, does("hold", "{text: a}")...)})
+	s.say("go")
+	s.Entered(t, "hold", 1)
+	child := s.child()
+	child.pause()
+	s.pause()
+	s.Release("hold")
+	child.isPaused(true)
+	if s.fold().Suspended() {
+		t.Error("the parent has a call at work, and says it has none")
+	}
+	child.goOn()
+	child.turnEnds(1)
+	s.isPaused(true)
+	s.goOn()
+	s.turnEnds(1)
+	s.rest()
+	if done := s.onlyResult("spawn_subagent"); done.Status != perdure.StatusSuccess || s.status() != perdure.SessionIdle {
+		t.Errorf("got %+v, %s; journal:\n%s", done, s.status(), s.story())
+	}
+}
+
+func pauseNotForked(t *testing.T, open Harness) {
+	s := inTwo(t, open)
+	s.pause()
+	s.Release("hold_note")
+	s.isPaused(true)
+	f := s.fork(engine.Fork{})
+	f.rest()
+	if fold := f.fold(); fold.Paused != nil || fold.Turn != nil || f.status() == perdure.SessionPaused {
+		t.Errorf("the fork is paused by %+v, with turn %+v", fold.Paused, fold.Turn)
+	}
+	f.say("go on")
+	f.turnEnds(1)
+	f.rest()
+	s.isPaused(true)
+}
+
+func pauseImported(t *testing.T, open Harness) {
+	setup := Setup{Script: twoCalls, Agent: perdure.Agent{SerialCalls: true}}
+	s := begin(t, open, setup)
+	s.say("go")
+	s.Entered(t, "hold_note", 1)
+	s.pause()
+	s.Release("hold_note")
+	s.isPaused(true)
+
+	there := s.elsewhere(open, setup)
+	there.take(s.export(), engine.Import{})
+	there.isPaused(true)
+	there.goOn()
+	there.turnEnds(1)
+	there.rest()
+	if there.final() != "done" || len(there.Effects("note")) != 1 || len(there.Effects("hold_note")) != 0 {
+		t.Errorf("it ended with %q after %v; journal:\n%s", there.final(), there.effects(), there.story())
+	}
+}
