@@ -266,7 +266,7 @@ func TestExitCodes(t *testing.T) {
 // TestEvents wants every type of event in events.md, with the fields that it has.
 func TestEvents(t *testing.T) {
 	t.Parallel()
-	facts := read(t, "fact.go") + read(t, "approval.go") + read(t, "compaction.go") + read(t, "lineage.go") + read(t, "scheduled.go") + read(t, "network.go") + read(t, "budget.go")
+	facts := read(t, "fact.go") + read(t, "approval.go") + read(t, "compaction.go") + read(t, "lineage.go") + read(t, "pause.go") + read(t, "scheduled.go") + read(t, "network.go") + read(t, "budget.go")
 	want := map[string]string{}
 	for _, kind := range regexp.MustCompile(`func \((\w+)\) EventType\(\) EventType \{ return "([^"]+)" \}`).FindAllStringSubmatch(read(t, "eventtype.go"), -1) {
 		_, fields, _ := strings.Cut(facts, "type "+kind[1]+" struct {\n")

@@ -225,7 +225,6 @@ type Session struct {
 	Title     string                `json:"title"`
 	Labels    perdure.Labels        `json:"labels,omitempty"`
 	Status    perdure.SessionStatus `json:"state"`
-	Paused    *perdure.Pause        `json:"paused,omitempty"` // of one session, not in a list: who paused it; nil with a state of paused: a budget did
 	LastSeq   int64                 `json:"last_seq"`
 	OpenTasks int                   `json:"open_tasks"`
 	Unknown   int                   `json:"unknown"`   // calls and tasks whose outcome is unknown
@@ -237,6 +236,7 @@ type Session struct {
 	Forked    perdure.SessionID     `json:"forked_from_session_id,omitempty"` // lineage only, never nesting (SA1)
 	Org       string                `json:"org"`                              // whose it is, for ever
 	User      string                `json:"user,omitempty"`                   // of the org; empty: nobody's in particular
+	Paused    *perdure.Pause        `json:"paused,omitempty"`                 // of one session, not in a list: who paused it; nil with a state of paused: a budget did
 }
 
 // Frame is what a follower sees: an event, or something for display that was never stored.
