@@ -327,6 +327,8 @@ func (t *tally) add(e perdure.Event) {
 		t.states[f.Task.ID] = f.Task.State
 	case perdure.TaskUpdated:
 		t.states[f.Task.ID] = f.Task.State
+	case perdure.TurnStarted:
+		t.interrupted = false
 	case perdure.TurnFailed:
 		t.turns = append(t.turns, f.Code+because(f.Error))
 	case perdure.TurnSealed:

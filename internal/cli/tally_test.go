@@ -24,6 +24,7 @@ func TestC09Tally(t *testing.T) {
 		{"a turn that was sealed", []perdure.Fact{perdure.TurnSealed{Reason: "no_progress"}}, 8, "no_progress"},
 		{"a turn that somebody else canceled", []perdure.Fact{perdure.TurnCanceled{By: "host"}}, 8, "canceled by host"},
 		{"a turn that was interrupted from here", []perdure.Fact{perdure.TurnCanceled{By: person}}, 130, ""},
+		{"a turn that was interrupted, and one after it that was not", []perdure.Fact{perdure.TurnCanceled{By: person}, perdure.TurnStarted{}, perdure.TurnCompleted{}}, 0, ""},
 		{"a task that failed", []perdure.Fact{task("a", perdure.TaskRunning), task("a", perdure.TaskFailed)}, 8, "1 task failed"},
 		{"a task of unknown outcome", []perdure.Fact{task("a", perdure.TaskUnknown)}, 8, "1 outcome unknown"},
 		{"a task that was resolved", []perdure.Fact{task("a", perdure.TaskUnknown), task("a", perdure.TaskSucceeded)}, 0, ""},

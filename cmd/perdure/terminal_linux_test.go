@@ -1,0 +1,294 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+	"unsafe"
+)
+
+// terminalWait is how long a test waits for words of a terminal that are to come.
+const terminalWait = time.Minute
+
+// terminal is a pseudo terminal with a command on it, as a person has it.
+type terminal struct {
+	t      *testing.T
+	keys   *os.File
+	cmd    *exec.Cmd
+	pieces <-chan string // what comes out; closed when nobody has the terminal any more
+	text   string        // what came out and was not expected yet
+	all    strings.Builder
+}
+
+// onTerminal starts a command line of the program on a terminal of its own, as the leader of its session.
+func onTerminal(t *testing.T, env []string, args ...string) *terminal {
+	t.Helper()
+	keys, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	number, err := unlock(keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	screen, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithTimeout(t.Context(), 2*terminalWait)
+	t.Cleanup(stop)
+	cmd := exec.CommandContext(ctx, "perdure", args...)
+	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = env, screen, screen, screen
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := screen.Close(); err != nil {
+		t.Fatal(err)
+	}
+	pieces := make(chan string)
+	go func() { // it ends with the terminal
+		defer close(pieces)
+		buffer := make([]byte, 4096)
+		for {
+			n, err := keys.Read(buffer)
+			if err != nil {
+				return
+			}
+			select {
+			case pieces <- string(buffer[:n]):
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		if cmd.ProcessState == nil {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+		}
+		_ = keys.Close()
+	})
+	return &terminal{t: t, keys: keys, cmd: cmd, pieces: pieces}
+}
+
+// unlock lets the other end of a new terminal be opened, and returns its number. The file stays one whose reads end when it is closed.
+func unlock(keys *os.File) (number int32, err error) {
+	raw, err := keys.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	var locked int32
+	var failed syscall.Errno
+	err = raw.Control(func(fd uintptr) {
+		for request, value := range map[uintptr]*int32{syscall.TIOCSPTLCK: &locked, syscall.TIOCGPTN: &number} {
+			if _, _, refused := syscall.Syscall(syscall.SYS_IOCTL, fd, request, uintptr(unsafe.Pointer(value))); refused != 0 {
+				failed = refused
+			}
+		}
+	})
+	if err == nil && failed != 0 {
+		err = failed
+	}
+	return number, err
+}
+
+// shows waits until words stand on the terminal, behind those that were waited for before.
+func (x *terminal) shows(words string) {
+	x.t.Helper()
+	ctx, stop := context.WithTimeout(x.t.Context(), terminalWait)
+	defer stop()
+	for {
+		if _, rest, found := strings.Cut(x.text, words); found {
+			x.text = rest
+			return
+		}
+		select {
+		case piece, more := <-x.pieces:
+			if !more {
+				x.t.Fatalf("the terminal has ended without %q:\n%s", words, x.all.String())
+			}
+			x.text += piece
+			x.all.WriteString(piece)
+		case <-ctx.Done():
+			x.t.Fatalf("no %q on the terminal:\n%s", words, x.all.String())
+		}
+	}
+}
+
+// press types.
+func (x *terminal) press(keys string) {
+	x.t.Helper()
+	if _, err := io.WriteString(x.keys, keys); err != nil {
+		x.t.Fatal(err)
+	}
+}
+
+// ends waits for the end of the command, and wants its exit code.
+func (x *terminal) ends(code int) {
+	x.t.Helper()
+	for piece := range x.pieces {
+		x.all.WriteString(piece)
+	}
+	_ = x.cmd.Wait()
+	if got := x.cmd.ProcessState.ExitCode(); got != code {
+		x.t.Errorf("it ended with %d, want %d:\n%s", got, code, x.all.String())
+	}
+}
+
+// terminalHome is a data directory for commands on terminals, with a workspace and a model that starts a command in the background and
+// then thinks for long.
+type terminalHome struct {
+	t      *testing.T
+	env    []string
+	folder string
+}
+
+const slowThinker = `
+rules:
+  - when: {last_role: notification}
+    text: It is home.
+  - when: {last_role: user, not_called: spawn_background}
+    calls:
+      - name: spawn_background
+        args: {tool: bash, args: {command: "echo has begun; until test -e go; do sleep 0.05; done; echo built"}}
+steps:
+  - text: never
+    delay: 10m
+    repeat: true
+`
+
+func newTerminalHome(t *testing.T) terminalHome {
+	t.Helper()
+	folder := t.TempDir()
+	data := filepath.Join(folder, "data")
+	h := terminalHome{t: t, folder: folder, env: append(os.Environ(), "HOME="+folder, "PERDURE_DATA="+data, "TERM=xterm", "GORACE=atexit_sleep_ms=0")}
+	t.Cleanup(func() { killCommands(data) })
+	for _, err := range []error{os.WriteFile(h.file("slow.yaml"), []byte(slowThinker), 0o600), os.Mkdir(h.file("ws"), 0o700)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return h
+}
+
+func (h terminalHome) file(name string) string { return filepath.Join(h.folder, name) }
+
+// start runs the slow thinker on a terminal, until its command is at work.
+func (h terminalHome) start() *terminal {
+	h.t.Helper()
+	x := onTerminal(h.t, h.env, "run", "--model", "scripted:"+h.file("slow.yaml"), "--workspace", h.file("ws"), "--allow-shell", "build it")
+	x.shows("Starting")
+	return x
+}
+
+// says runs a command without a terminal, and returns what it prints on stdout.
+func (h terminalHome) says(args ...string) string {
+	h.t.Helper()
+	cmd := exec.CommandContext(h.t.Context(), "perdure", args...)
+	cmd.Env = h.env
+	out, err := cmd.Output()
+	if err != nil {
+		h.t.Fatalf("perdure %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+// TestC09CtrlC presses Ctrl-C on a real terminal, which tells all the processes on it: the first one ends the turn, the second one
+// the command, and what works in the background stays and comes home.
+func TestC09CtrlC(t *testing.T) {
+	t.Parallel()
+	h := newTerminalHome(t)
+
+	x := h.start()
+	x.press("\x03")
+	x.shows("the turn is interrupted; Ctrl-C again leaves")
+	x.shows("canceled by user: Ctrl-C")
+	x.press("\x03")
+	x.ends(130)
+
+	if state := h.says("task", "list", "-o", "json"); !strings.Contains(state, `"running"`) {
+		t.Errorf("the task does not run on: %s", state)
+	}
+	if got := h.says("session", "list", "-o", "name"); !strings.HasPrefix(got, "session_") {
+		t.Errorf("the session is not there: %q", got)
+	}
+	if err := os.WriteFile(h.file("ws/go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := h.says("run", "--last"); !strings.Contains(got, "It is home.") {
+		t.Errorf("the task does not come home: %q", got)
+	}
+}
+
+// TestC07Terminal attaches a real terminal to a task: every way to leave it lets it go on, and only the word for it ends it.
+func TestC07Terminal(t *testing.T) {
+	t.Parallel()
+	h := newTerminalHome(t)
+	holder := h.start()
+	id := strings.TrimSpace(h.says("task", "list", "-o", "name"))
+	attach := func() *terminal {
+		x := onTerminal(t, h.env, "attach", id)
+		x.shows("Ctrl-P Ctrl-Q leaves it")
+		x.shows("has begun")
+		return x
+	}
+	goesOn := func(after string) {
+		t.Helper()
+		if state := h.says("task", "list", "-o", "json"); !strings.Contains(state, `"running"`) {
+			t.Errorf("the task does not run on after %s: %s", after, state)
+		}
+	}
+
+	x := attach()
+	x.press("\x10\x11")
+	x.shows("detached from " + id)
+	x.ends(0)
+	goesOn("Ctrl-P Ctrl-Q")
+
+	for name, answer := range map[string]string{"Enter": "\r", "d": "d\r"} {
+		x = attach()
+		x.press("\x03")
+		x.shows("[D/c]")
+		x.press(answer)
+		x.shows("detached from " + id)
+		x.ends(0)
+		goesOn("Ctrl-C and " + name)
+	}
+
+	x = attach()
+	x.press("\x03")
+	x.shows("[D/c]")
+	x.press("\x03")
+	x.shows("detached from " + id)
+	x.ends(130)
+	goesOn("Ctrl-C twice")
+
+	x = attach()
+	if err := x.keys.Close(); err != nil { // the window is closed, and the kernel sends SIGHUP
+		t.Fatal(err)
+	}
+	_ = x.cmd.Wait() // by the signal, or by the error of the terminal
+	goesOn("the end of the terminal")
+
+	x = attach()
+	x.press("\x03")
+	x.shows("[D/c]")
+	x.press("c\r")
+	x.shows("the wish to end " + id + " is durable")
+	x.ends(0)
+	if state := h.says("task", "list", "-o", "json"); strings.Contains(state, `"running"`) {
+		t.Errorf("the task runs on after it was cancelled: %s", state)
+	}
+	holder.press("\x03")
+	holder.shows("Ctrl-C again leaves")
+	holder.press("\x03")
+	holder.ends(130)
+}
