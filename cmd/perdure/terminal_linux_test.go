@@ -27,8 +27,8 @@ type terminal struct {
 	all    strings.Builder
 }
 
-// onTerminal starts a command line of the program on a terminal of its own, as the leader of its session.
-func onTerminal(t *testing.T, env []string, args ...string) *terminal {
+// onTerminal starts a command line on a terminal of its own, as the leader of its session.
+func onTerminal(t *testing.T, env []string, name string, args ...string) *terminal {
 	t.Helper()
 	keys, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
@@ -44,7 +44,7 @@ func onTerminal(t *testing.T, env []string, args ...string) *terminal {
 	}
 	ctx, stop := context.WithTimeout(t.Context(), 2*terminalWait)
 	t.Cleanup(stop)
-	cmd := exec.CommandContext(ctx, "perdure", args...)
+	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = env, screen, screen, screen
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	if err := cmd.Start(); err != nil {
@@ -184,7 +184,7 @@ func (h terminalHome) file(name string) string { return filepath.Join(h.folder, 
 // start runs the slow thinker on a terminal, until its command is at work.
 func (h terminalHome) start() *terminal {
 	h.t.Helper()
-	x := onTerminal(h.t, h.env, "run", "--model", "scripted:"+h.file("slow.yaml"), "--workspace", h.file("ws"), "--allow-shell", "build it")
+	x := onTerminal(h.t, h.env, "perdure", "run", "--model", "scripted:"+h.file("slow.yaml"), "--workspace", h.file("ws"), "--allow-shell", "build it")
 	x.shows("Starting")
 	return x
 }
@@ -234,12 +234,13 @@ func TestC07Terminal(t *testing.T) {
 	h := newTerminalHome(t)
 	holder := h.start()
 	id := strings.TrimSpace(h.says("task", "list", "-o", "name"))
-	attach := func() *terminal {
-		x := onTerminal(t, h.env, "attach", id)
+	attachBy := func(name string, args ...string) *terminal {
+		x := onTerminal(t, h.env, name, append(args, id)...)
 		x.shows("Ctrl-P Ctrl-Q leaves it")
 		x.shows("has begun")
 		return x
 	}
+	attach := func() *terminal { return attachBy("perdure", "attach") }
 	goesOn := func(after string) {
 		t.Helper()
 		if state := h.says("task", "list", "-o", "json"); !strings.Contains(state, `"running"`) {
@@ -271,12 +272,13 @@ func TestC07Terminal(t *testing.T) {
 	x.ends(130)
 	goesOn("Ctrl-C twice")
 
-	x = attach()
-	if err := x.keys.Close(); err != nil { // the window is closed, and the kernel sends SIGHUP
-		t.Fatal(err)
+	for _, x := range []*terminal{attach(), attachBy("sh", "-c", `trap "" HUP; exec perdure attach "$0"`)} {
+		if err := x.keys.Close(); err != nil { // the window is closed, and the kernel sends SIGHUP, which the second one ignores
+			t.Fatal(err)
+		}
+		_ = x.cmd.Wait() // by the signal, or by the end of the terminal
+		goesOn("the end of the terminal")
 	}
-	_ = x.cmd.Wait() // by the signal, or by the error of the terminal
-	goesOn("the end of the terminal")
 
 	x = attach()
 	x.press("\x03")

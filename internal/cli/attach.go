@@ -124,12 +124,10 @@ func (at *attached) typed(ctx context.Context) <-chan string {
 			keys.echo = at.echo
 		}
 		for {
-			b, err := in.ReadByte()
-			if err != nil {
-				close(lines)
-				return
+			line, whole, leaves := "", false, true // the terminal has gone, which SIGHUP need not tell: it may be ignored, as below nohup
+			if b, err := in.ReadByte(); err == nil {
+				line, whole, leaves = keys.press(b)
 			}
-			line, whole, leaves := keys.press(b)
 			if leaves {
 				at.leave.Do(func() { close(at.detach) })
 				return
