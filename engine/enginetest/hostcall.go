@@ -250,8 +250,8 @@ func hostCallPlaces(t *testing.T, open Harness) { // BG16
 	for i := range 3 {
 		made := s.host(engine.CallOrder{Tool: "hold", Args: json.RawMessage(fmt.Sprintf(`{"text":"%d"}`, i))})
 		s.Entered(t, "hold", i+1)
-		if made.Task.State != perdure.TaskRunning {
-			t.Errorf("call %d is %s, want running", i, made.Task.State)
+		if task, err := s.eng.Task(s.ctx, made.Task.ID); err != nil || task.State != perdure.TaskRunning { // it was queued when it came before Run
+			t.Errorf("call %d is %s, %v, want running", i, task.State, err)
 		}
 	}
 	s.Release("hold")

@@ -250,10 +250,10 @@ func (e *Effects) startHost(ctx context.Context, task perdure.Task, permissions 
 		return task, err
 	}
 	var claimed perdure.Call
-	stored := task
+	stored, starter := task, hostStarter{owner: by, permissions: permissions, works: e.cfg.Works()}
 	e.starting.add(task.ID)
 	err := e.work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) (err error) {
-		stored, claimed, err = e.hostIn(tx, task, permissions, by)
+		stored, claimed, err = e.hostIn(tx, task, starter)
 		return err
 	})
 	if claimed.Token != "" && (err == nil || e.owns(ctx, claimed)) {
@@ -265,22 +265,29 @@ func (e *Effects) startHost(ctx context.Context, task perdure.Task, permissions 
 	return stored, err
 }
 
-// hostIn is the commit of startHost.
-func (e *Effects) hostIn(tx store.Tx, task perdure.Task, permissions []perdure.Permission, by *owner) (perdure.Task, perdure.Call, error) {
+// hostStarter is what the commit of a host's call needs besides its task.
+type hostStarter struct {
+	owner       *owner
+	permissions []perdure.Permission // to ask a person for first
+	works       bool                 // the engine runs. Before that its worker is not registered: to others, what it claimed would be a dead one's (LG19)
+}
+
+// hostIn is the commit of startHost. A call that cannot begin now is queued.
+func (e *Effects) hostIn(tx store.Tx, task perdure.Task, by hostStarter) (perdure.Task, perdure.Call, error) {
 	if stored, err := tx.Task(task.Session, task.ID); err == nil {
 		return stored, perdure.Call{}, nil // made before
 	}
-	if err := e.reserveTask(tx, by, task); err != nil {
+	if err := e.reserveTask(tx, by.owner, task); err != nil {
 		return task, perdure.Call{}, err
 	}
-	if len(permissions) > 0 {
-		asked, err := e.askFirst(tx, task, permissions)
+	if len(by.permissions) > 0 {
+		asked, err := e.askFirst(tx, task, by.permissions)
 		return asked.Task, perdure.Call{}, err
 	}
 	now := tx.Now()
 	task.State, task.CreatedAt, task.UpdatedAt, task.DetachedAt = perdure.TaskQueued, now, now, now
 	_, ofProcess := e.cfg.Runner.Places(task.Session)
-	free := e.cfg.PerProcess == 0 || ofProcess < e.cfg.PerProcess
+	free := by.works && (e.cfg.PerProcess == 0 || ofProcess < e.cfg.PerProcess)
 	if free {
 		task.State, task.StateDetail, task.Worker, task.Executions = perdure.TaskRunning, "Starting", e.cfg.Worker, 1
 		task.StartedAt, task.HeartbeatAt, task.DeadlineAt = now, now, now.Add(e.deadlineOf(task.Tool))
