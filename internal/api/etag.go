@@ -21,6 +21,8 @@ type route struct {
 	tells  bool // a write that answers with the resource, and so with its ETag
 	sent   bool // a write whose body is the resource
 	own    bool // it compares conditions itself, in the commit of what it does
+
+	farewell farewell
 }
 
 // tagOf is the ETag of an answer of JSON: whatever changes in it makes another one.

@@ -26,6 +26,7 @@ type operation struct {
 	policy           policy                     // what the token must allow
 	forms            map[string]*huma.MediaType // of success, when it is not JSON of the output's type alone
 	route            route
+	farewell         farewell // it will be gone
 }
 
 // document is the frame of the OpenAPI document and the settings of huma.
@@ -149,7 +150,7 @@ func (a *API) schemas() huma.Registry { return a.huma.OpenAPI().Components.Schem
 func register[I, O any](a *API, o operation, do func(context.Context, *I) (*O, error)) *huma.Operation {
 	op := huma.Operation{
 		OperationID: o.id, Method: o.method, Path: o.path, Summary: o.summary, DefaultStatus: orDefault(o.status, http.StatusOK),
-		Responses: map[string]*huma.Response{},
+		Description: o.farewell.words(), Deprecated: o.farewell.since != "", Responses: map[string]*huma.Response{},
 	}
 	a.policies[o.method+" "+o.path] = ""
 	if !o.open {
@@ -171,6 +172,7 @@ func register[I, O any](a *API, o operation, do func(context.Context, *I) (*O, e
 		}
 	}
 	o.route.tagged = o.method == http.MethodGet && o.forms == nil && !o.open
+	o.route.farewell = o.farewell
 	a.routes[o.method+" "+o.path] = o.route
 	huma.Register(a.huma, op, func(ctx context.Context, in *I) (*O, error) {
 		out, err := do(ctx, in)

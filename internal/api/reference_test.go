@@ -24,6 +24,7 @@ type told struct {
 type toldOperation struct {
 	ID         string `json:"operationId"`
 	Summary    string `json:"summary"`
+	Farewell   string `json:"description"`
 	Security   []any  `json:"security"`
 	Parameters []struct {
 		Name, In, Description string
@@ -117,6 +118,9 @@ func (d told) operation(out *bytes.Buffer, method, path string, op toldOperation
 	}
 	if len(op.Security) == 0 {
 		out.WriteString(" Needs no token.")
+	}
+	if op.Farewell != "" {
+		fmt.Fprintf(out, " **%s**", op.Farewell)
 	}
 	out.WriteString("\n")
 	rows := ""

@@ -107,6 +107,7 @@ func (a *API) answer(out *answer, r *http.Request, req *request) error {
 		return err
 	}
 	route, pattern := a.mux.Handler(r)
+	a.routes[pattern].farewell.say(out.Header())
 	g, mcp := a.gates.of(r, pattern), r.URL.Path == mcpPath && a.cfg.MCP != nil
 	if mcp {
 		g = nil // its body tells
