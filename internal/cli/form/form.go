@@ -91,13 +91,23 @@ func Known(v any) []string {
 	if t == reflect.TypeFor[perdure.Event]() {
 		return []string{"v", "id", "seq", "type", "at", "session_id", "actor", "turn_id", "call_id", "task_id", "attempt", "data"}
 	}
-	var names []string
 	if t.Kind() != reflect.Struct {
 		return nil
 	}
-	for _, field := range reflect.VisibleFields(t) { // with those of what is embedded
+	return namesOf(t, nil)
+}
+
+// namesOf adds the names that the fields of a struct have in JSON, with those of what is embedded. One that Go hides, as it is called
+// as another one in Go, has its own name in JSON.
+func namesOf(t reflect.Type, names []string) []string {
+	for field := range t.Fields() {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-		if name != "" && name != "-" {
+		switch inner := field.Type; {
+		case field.Anonymous && name == "" && inner.Kind() == reflect.Struct:
+			names = namesOf(inner, names)
+		case field.Anonymous && name == "" && inner.Kind() == reflect.Pointer && inner.Elem().Kind() == reflect.Struct:
+			names = namesOf(inner.Elem(), names)
+		case name != "" && name != "-" && !slices.Contains(names, name):
 			names = append(names, name)
 		}
 	}

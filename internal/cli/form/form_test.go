@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -153,4 +154,25 @@ func TestC02EndlessExpression(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
+}
+
+// TestC02Hidden: a field of what is embedded that Go hides, since another one is called the same in Go, is one of the JSON's all the
+// same, and can be chosen.
+func TestC02Hidden(t *testing.T) {
+	t.Parallel()
+	type Subject struct {
+		Scope string `json:"scope"`
+		ID    string `json:"subject"`
+	}
+	type Kept struct {
+		ID string `json:"id"`
+		Subject
+	}
+	type shown struct {
+		*Kept
+		State string `json:"state"`
+	}
+	if got, want := Known([]shown{}), []string{"id", "scope", "subject", "state"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
 }
