@@ -1,6 +1,7 @@
 package perdure_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -23,6 +24,7 @@ func TestPause(t *testing.T) {
 		{"an_interrupt_ends_the_turn_that_it_holds", pauseThenInterrupt},
 		{"a_budget_ends_the_turn_that_it_holds", pauseUnderBudget},
 		{"nobody_is_asked_and_what_ran_out_is_closed", pauseBeforeAQuestion},
+		{"a_summary_is_not_begun", pauseBeforeASummary},
 		{"the_first_one_stands", pauseTwice},
 	}
 	for _, c := range cases {
@@ -245,6 +247,30 @@ func pauseBeforeAQuestion(t *testing.T, w *wheel) {
 	w.goesOn()
 	if w.session.Status != perdure.SessionWaiting {
 		t.Errorf("status %s after the pause, want waiting", w.session.Status)
+	}
+}
+
+func pauseBeforeASummary(t *testing.T, _ *wheel) {
+	w := longTalk(t, 4, 40, perdure.Agent{MaxContextTokens: 300, Summarise: true})
+	w.tick = time.Second
+	for range 12 {
+		w.receive("more", "")
+		w.wake()
+		if _, due := summing(w); due {
+			break
+		}
+		w.settle(w.answer(strings.Repeat("an answer ", 12))...)
+	}
+	if _, due := summing(w); !due {
+		t.Fatalf("no summary is due: %+v", w.due)
+	}
+
+	w.paused()
+	w.stands(true)
+
+	w.goesOn()
+	if _, due := summing(w); !due {
+		t.Errorf("due %+v, want the summary", w.due)
 	}
 }
 

@@ -37,10 +37,15 @@ func TestProviderTried(t *testing.T) {
 		w.WriteHeader(http.StatusTooManyRequests)
 		_, _ = w.Write([]byte(`{"type":"error","error":{"type":"rate_limit_error","message":"later"}}`))
 	})
+	unknown := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { // in the words of both
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = w.Write([]byte(`{"type":"error","error":{"type":"not_found_error","code":"model_not_found","message":"model: small"}}`))
+	})
 	silent := httptest.NewServer(echo)
 	silent.Close()
 	openai, anthropic := serve(openaitest.New(word, openaitest.Config{Key: key}))+"/v1", serve(anthropictest.New(word, anthropictest.Config{Key: key}))
-	echoes, limits := serve(echo), serve(busy)
+	echoes, limits, lacks := serve(echo), serve(busy), serve(unknown)
 	known := secretsOf(func(name string) string { return map[string]string{openaiKey: key, anthropicKey: wrong}[name] })
 
 	for _, c := range []struct {
@@ -55,6 +60,8 @@ func TestProviderTried(t *testing.T) {
 		{"anthropic:small@" + echoes, wrong, cli.TrialRefused},
 		{"openai:small@" + limits, key, cli.TrialLimited},
 		{"anthropic:small@" + limits, key, cli.TrialLimited},
+		{"openai:small@" + lacks, key, cli.TrialNoModel},
+		{"anthropic:small@" + lacks, key, cli.TrialNoModel},
 		{"openai:small@" + silent.URL, key, cli.TrialUnreachable},
 		{"anthropic:small@" + silent.URL, key, cli.TrialUnreachable},
 		{"openai:small", "", cli.TrialKeyMissing},

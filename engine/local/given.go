@@ -47,15 +47,22 @@ func (e *Engine) Agents(ctx context.Context) (found []engine.AgentEntry, err err
 		kept, err = r.Agents(agent.StatusFilter{All: true})
 		return err
 	})
+	if err != nil {
+		return nil, err
+	}
+	return keptEntries(found, kept)
+}
+
+// keptEntries adds kept agents to those that callers see.
+func keptEntries(found []engine.AgentEntry, kept []agent.Agent) ([]engine.AgentEntry, error) {
 	for _, one := range kept {
+		entry, err := keptEntry(one)
 		if err != nil {
 			return nil, err
 		}
-		var entry engine.AgentEntry
-		entry, err = keptEntry(one)
 		found = append(found, entry)
 	}
-	return found, err
+	return found, nil
 }
 
 func givenEntry(name string, g GivenAgent) engine.AgentEntry {

@@ -59,7 +59,7 @@ func keptOf(r store.Reader, name string) ([]agent.Agent, error) {
 }
 
 // AgentVersions returns an agent as each write left it.
-func (e *Engine) AgentVersions(ctx context.Context, id string, limit int) (found []engine.AgentEntry, err error) {
+func (e *Engine) AgentVersions(ctx context.Context, id string, limit int) ([]engine.AgentEntry, error) {
 	given, kept, err := e.findAgent(ctx, id)
 	if err != nil || given != nil {
 		return nil, err
@@ -69,15 +69,10 @@ func (e *Engine) AgentVersions(ctx context.Context, id string, limit int) (found
 		versions, err = r.AgentVersions(kept.ID, max(limit, 0))
 		return err
 	})
-	for _, one := range versions {
-		if err != nil {
-			return nil, err
-		}
-		var entry engine.AgentEntry
-		entry, err = keptEntry(one)
-		found = append(found, entry)
+	if err != nil {
+		return nil, err
 	}
-	return found, err
+	return keptEntries(nil, versions)
 }
 
 // PutAgent adds or replaces an agent that is kept.

@@ -67,3 +67,27 @@ func TestOneAgentOfAName(t *testing.T) {
 		})
 	}
 }
+
+// TestDeleteAgentOfAVersion: what was changed since it was read is not deleted.
+func TestDeleteAgentOfAVersion(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	s := openShop(t, "steps: [{text: one}]", local.Config{})
+	for version := range int64(2) {
+		if _, err := s.eng.PutAgent(ctx, engine.AgentWrite{Name: "reader", Version: version, Overlay: agent.Overlay{SystemPrompt: fmt.Sprint(version)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.eng.DeleteAgent(ctx, "reader", 1); !errors.Is(err, perdure.Conflict) {
+		t.Errorf("got %v, want a conflict", err)
+	}
+	if kept, err := s.eng.Agent(ctx, "reader"); err != nil || kept.Version != 2 || kept.Status != string(agent.Active) {
+		t.Errorf("got %+v, %v, want it as it was", kept, err)
+	}
+	if err := s.eng.DeleteAgent(ctx, "reader", 2); err != nil {
+		t.Error(err)
+	}
+	if kept, err := s.eng.Agent(ctx, "reader"); !errors.Is(err, perdure.NotFound) {
+		t.Errorf("got %+v, %v, want it gone", kept, err)
+	}
+}

@@ -57,3 +57,17 @@ func TestC04Topic(t *testing.T) {
 		}
 	}
 }
+
+// TestTrialFaults: what came of asking a model is an exit code, and says what to do.
+func TestTrialFaults(t *testing.T) {
+	t.Parallel()
+	for result, want := range map[string]int{
+		TrialOK: 0, TrialKeyMissing: exitDenied, TrialRefused: exitDenied, TrialNoModel: exitNotFound, TrialLimited: exitConflict, TrialUnreachable: exitUnreachable,
+	} {
+		err := Trial{Model: "openai:small", Result: result, Variable: "OPENAI_API_KEY"}.fault()
+		told := (*fault)(nil)
+		if got := exitCode(err); got != want || err != nil && (!errors.As(err, &told) || told.todo == "") {
+			t.Errorf("%s: exit code %d, %v, want %d", result, got, err, want)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package form_test
 
 import (
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -50,4 +51,21 @@ func TestRead(t *testing.T) {
 			t.Errorf("%q: got %+v, %v, want it Invalid for %q", text, got, err, why)
 		}
 	}
+}
+
+// FuzzRead: no text makes it fall, what is refused is Invalid, and what is JSON is read as JSON.
+func FuzzRead(f *testing.F) {
+	for _, text := range []string{"name: a\n", `{"name": "a"}`, "a: &x [*x]\n", "a: &a [1, 1]\nb: &b [*a, *a]\nc: [*b, *b]\n", "- !!float .inf\n", "? [a]\n: b\n", "name: 2026-11-23\n", "\t{", "---\n...\n"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		var got, exact map[string]any
+		err := form.Read([]byte(text), &got)
+		if err != nil && !errors.Is(err, perdure.Invalid) {
+			t.Fatalf("%q: %v, want it Invalid", text, err)
+		}
+		if strict := perdure.DecodeJSON([]byte(text), &exact); strict == nil && (err != nil || !reflect.DeepEqual(got, exact)) {
+			t.Fatalf("%q: got %v, %v, want %v as of JSON", text, got, err, exact)
+		}
+	})
 }
