@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -13,6 +14,16 @@ import (
 	"github.com/perdure/perdure/model/openai/openaitest"
 	"github.com/perdure/perdure/model/scripted"
 )
+
+// refuses is a server of models that refuses everything, and says with which key it was asked.
+func refuses(status int, kind, code string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+		_, _ = fmt.Fprintf(w, `{"type":"error","error":{"type":%q,"code":%q,"message":"model: small, key: %s%s"}}`,
+			kind, code, r.Header.Get("Authorization"), r.Header.Get("X-Api-Key"))
+	}
+}
 
 // TestProviderTried tries models of servers that speak the protocols of the providers, over HTTP: with the key, with another one,
 // without one, and where nobody answers. No key is in what is said. It sets the environment, so it is alone.
@@ -27,21 +38,9 @@ func TestProviderTried(t *testing.T) {
 		t.Cleanup(server.Close)
 		return server.URL
 	}
-	echo := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { // says aloud what it was told in confidence
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(http.StatusUnauthorized)
-		_, _ = w.Write([]byte(`{"type":"error","error":{"type":"authentication_error","message":"no: ` + r.Header.Get("Authorization") + r.Header.Get("X-Api-Key") + `"}}`))
-	})
-	busy := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(http.StatusTooManyRequests)
-		_, _ = w.Write([]byte(`{"type":"error","error":{"type":"rate_limit_error","message":"later"}}`))
-	})
-	unknown := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { // in the words of both
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(http.StatusNotFound)
-		_, _ = w.Write([]byte(`{"type":"error","error":{"type":"not_found_error","code":"model_not_found","message":"model: small"}}`))
-	})
+	echo := refuses(http.StatusUnauthorized, "authentication_error", "")
+	busy := refuses(http.StatusTooManyRequests, "rate_limit_error", "")
+	unknown := refuses(http.StatusNotFound, "not_found_error", "model_not_found") // in the words of both
 	silent := httptest.NewServer(echo)
 	silent.Close()
 	openai, anthropic := serve(openaitest.New(word, openaitest.Config{Key: key}))+"/v1", serve(anthropictest.New(word, anthropictest.Config{Key: key}))

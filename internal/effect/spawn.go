@@ -167,7 +167,7 @@ func (e *Effects) spawnIn(tx store.Tx, o *owner, task perdure.Task, permissions 
 		spawned, err := e.askFirst(tx, task, permissions)
 		return spawned, perdure.Call{}, err
 	}
-	free, position, err := e.place(tx, task.Session)
+	free, position, err := e.begins(tx, task.Session)
 	if err == nil {
 		err = e.reserveTask(tx, o, task) // last: who is refused has written nothing
 	}
@@ -221,6 +221,16 @@ func (e *Effects) askFirst(tx store.Tx, task perdure.Task, permissions []perdure
 		return tool.Spawned{}, err
 	}
 	return tool.Spawned{Task: task}, tx.PutApproval(approval)
+}
+
+// begins is place for a run that is new. An engine that does not run claims nothing: before Run its worker is not registered,
+// and to others what it claimed would be a dead one's (LG19). The run waits in the queue for the next start.
+func (e *Effects) begins(tx store.Reader, session perdure.SessionID) (free bool, position int, err error) {
+	free, position, err = e.place(tx, session)
+	if free && !e.cfg.Works() {
+		return false, 1, err
+	}
+	return free, position, err
 }
 
 // place says whether a run of a session may start now, and otherwise at which position it would queue.
@@ -330,7 +340,7 @@ func (e *Effects) deadlineOf(name string) time.Duration {
 // claimRouted makes a call a task from its start, because the host's policy says so: placeholder, task and claim are the
 // commit of its start, and it runs, or waits in the queue, by the caps of BG16 (LN2).
 func (s *step) claimRouted(c perdure.ClaimCall) error {
-	free, position, err := s.e.place(s.tx, s.d.ID)
+	free, position, err := s.e.begins(s.tx, s.d.ID)
 	var full *noPlace
 	if errors.As(err, &full) {
 		if err := s.giveBack(c.Call.ID); err != nil {
