@@ -25,28 +25,19 @@ type terminal struct {
 	pieces <-chan string // what comes out; closed when nobody has the terminal any more
 	text   string        // what came out and was not expected yet
 	all    strings.Builder
+	before syscall.Termios // the modes that the command found
 }
 
 // onTerminal starts a command line on a terminal of its own, as the leader of its session.
 func onTerminal(t *testing.T, env []string, name string, args ...string) *terminal {
 	t.Helper()
-	keys, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	number, err := unlock(keys)
-	if err != nil {
-		t.Fatal(err)
-	}
-	screen, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	keys, screen := newTerminal(t)
 	ctx, stop := context.WithTimeout(t.Context(), 2*terminalWait)
 	t.Cleanup(stop)
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = env, screen, screen, screen
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	x := &terminal{t: t, keys: keys, cmd: cmd, before: modesOf(t, keys)}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +67,57 @@ func onTerminal(t *testing.T, env []string, name string, args ...string) *termin
 		}
 		_ = keys.Close()
 	})
-	return &terminal{t: t, keys: keys, cmd: cmd, pieces: pieces}
+	x.pieces = pieces
+	return x
+}
+
+// newTerminal opens both ends of a terminal, as wide and high as terminals always were. The screen is the caller's to close.
+func newTerminal(t *testing.T) (keys, screen *os.File) {
+	t.Helper()
+	keys, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	number, err := unlock(keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if screen, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0); err != nil {
+		t.Fatal(err)
+	}
+	resize(t, keys, 80)
+	return keys, screen
+}
+
+// resize makes a terminal so many columns wide, which tells the processes on it.
+func resize(t *testing.T, keys *os.File, columns uint16) {
+	t.Helper()
+	size := [4]uint16{24, columns}
+	control(t, keys, syscall.TIOCSWINSZ, unsafe.Pointer(&size))
+}
+
+// modesOf are the modes of a terminal: echo, line editing, and so on.
+func modesOf(t *testing.T, keys *os.File) (modes syscall.Termios) {
+	t.Helper()
+	control(t, keys, syscall.TCGETS, unsafe.Pointer(&modes))
+	return modes
+}
+
+// control asks a terminal for something.
+func control(t *testing.T, keys *os.File, request uintptr, value unsafe.Pointer) {
+	t.Helper()
+	raw, err := keys.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = raw.Control(func(fd uintptr) {
+		if _, _, refused := syscall.Syscall(syscall.SYS_IOCTL, fd, request, uintptr(value)); refused != 0 {
+			t.Errorf("terminal: %v", refused)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // unlock lets the other end of a new terminal be opened, and returns its number. The file stays one whose reads end when it is closed.
@@ -141,6 +182,21 @@ func (x *terminal) ends(code int) {
 	if got := x.cmd.ProcessState.ExitCode(); got != code {
 		x.t.Errorf("it ended with %d, want %d:\n%s", got, code, x.all.String())
 	}
+	if after := modesOf(x.t, x.keys); after != x.before {
+		x.t.Errorf("it leaves the terminal in other modes: %+v, was %+v", after, x.before)
+	}
+	if said := x.all.String(); strings.Count(said, "\x1b[?7l") != strings.Count(said, "\x1b[?7h") || strings.Contains(said, "\x1b[?25l") {
+		x.t.Errorf("it leaves a terminal that cuts lines, or has no cursor: %q", said)
+	}
+}
+
+// leave presses Ctrl-C as often as a run wants it.
+func (x *terminal) leave() {
+	x.t.Helper()
+	x.press("\x03")
+	x.shows("Ctrl-C again leaves")
+	x.press("\x03")
+	x.ends(130)
 }
 
 // terminalHome is a data directory for commands on terminals, with a workspace and a model that starts a command in the background and
@@ -151,6 +207,9 @@ type terminalHome struct {
 	folder string
 }
 
+// slowWork is what the command does: it waits for a file.
+const slowWork = "echo has begun; until test -e go; do sleep 0.05; done; echo built"
+
 const slowThinker = `
 rules:
   - when: {last_role: notification}
@@ -158,20 +217,20 @@ rules:
   - when: {last_role: user, not_called: spawn_background}
     calls:
       - name: spawn_background
-        args: {tool: bash, args: {command: "echo has begun; until test -e go; do sleep 0.05; done; echo built"}}
+        args: {tool: bash, args: {command: "sh work.sh"}}
 steps:
   - text: never
     delay: 10m
     repeat: true
 `
 
-func newTerminalHome(t *testing.T) terminalHome {
+func newTerminalHome(t *testing.T, work string) terminalHome {
 	t.Helper()
 	folder := t.TempDir()
 	data := filepath.Join(folder, "data")
 	h := terminalHome{t: t, folder: folder, env: append(os.Environ(), "HOME="+folder, "PERDURE_DATA="+data, "TERM=xterm", "GORACE=atexit_sleep_ms=0")}
 	t.Cleanup(func() { killCommands(data) })
-	for _, err := range []error{os.WriteFile(h.file("slow.yaml"), []byte(slowThinker), 0o600), os.Mkdir(h.file("ws"), 0o700)} {
+	for _, err := range []error{os.WriteFile(h.file("slow.yaml"), []byte(slowThinker), 0o600), os.Mkdir(h.file("ws"), 0o700), os.WriteFile(h.file("ws/work.sh"), []byte(work), 0o600)} {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -205,7 +264,7 @@ func (h terminalHome) says(args ...string) string {
 // the command, and what works in the background stays and comes home.
 func TestC09CtrlC(t *testing.T) {
 	t.Parallel()
-	h := newTerminalHome(t)
+	h := newTerminalHome(t, slowWork)
 
 	x := h.start()
 	x.press("\x03")
@@ -231,7 +290,7 @@ func TestC09CtrlC(t *testing.T) {
 // TestC07Terminal attaches a real terminal to a task: every way to leave it lets it go on, and only the word for it ends it.
 func TestC07Terminal(t *testing.T) {
 	t.Parallel()
-	h := newTerminalHome(t)
+	h := newTerminalHome(t, slowWork)
 	holder := h.start()
 	id := strings.TrimSpace(h.says("task", "list", "-o", "name"))
 	attachBy := func(name string, args ...string) *terminal {
@@ -289,8 +348,5 @@ func TestC07Terminal(t *testing.T) {
 	if state := h.says("task", "list", "-o", "json"); strings.Contains(state, `"running"`) {
 		t.Errorf("the task runs on after it was cancelled: %s", state)
 	}
-	holder.press("\x03")
-	holder.shows("Ctrl-C again leaves")
-	holder.press("\x03")
-	holder.ends(130)
+	holder.leave()
 }

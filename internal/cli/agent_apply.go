@@ -127,7 +127,7 @@ func (c *agentApply) Run(ctx context.Context, a *app) error {
 			a.say("changed %s of %s: it is version %d", a.line(strings.Join(changes, ", "), 300), a.line(one.Name, 300), one.Version)
 		}
 		if _, err := eng.EffectiveAgent(ctx, one.ID); err != nil {
-			a.say("%s no session of it could begin now: %s", a.paint.talk.in(dim, "note:"), a.line(err.Error(), 300))
+			a.say("%s no session of it could begin now: %s", a.paint.talk.mark(dim, "note:"), a.line(err.Error(), 300))
 		}
 		return c.show(ctx, a, shown{one.ID, one, func() { a.fields(a.agentFields(one)...) }})
 	})

@@ -12,6 +12,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"reflect"
 	"strings"
 	"time"
 
@@ -255,9 +256,23 @@ func (a *app) misused(err error) error {
 	return &fault{code: exitUsage, what: err.Error(), todo: todo}
 }
 
-// say writes a line of talk to stderr.
+// say writes a line of talk to stderr. What it is about may be any data, also an id that a server made up: each argument is
+// written as it may be printed, but for what is painted.
 func (a *app) say(format string, args ...any) {
-	fmt.Fprintf(a.Stderr, format+"\n", args...)
+	safe := make([]any, len(args))
+	for i, arg := range args {
+		switch value := arg.(type) {
+		case painted:
+			safe[i] = string(value)
+		case fmt.Stringer, error:
+			safe[i] = a.text(fmt.Sprint(value))
+		default:
+			if safe[i] = arg; reflect.ValueOf(arg).Kind() == reflect.String {
+				safe[i] = a.text(fmt.Sprint(arg))
+			}
+		}
+	}
+	fmt.Fprintf(a.Stderr, format+"\n", safe...)
 }
 
 // complain says what went wrong, and what to do about it (C14).

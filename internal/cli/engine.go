@@ -109,7 +109,7 @@ func parseRetention(text string) (keep Retention, warning string) {
 func (a *app) retention(text string) Retention {
 	keep, warning := parseRetention(text)
 	if warning != "" {
-		a.say("%s %s", a.paint.talk.in(dim, "note:"), warning)
+		a.say("%s %s", a.paint.talk.mark(dim, "note:"), warning)
 	}
 	return keep
 }

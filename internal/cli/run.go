@@ -331,7 +331,7 @@ func (c *runCommand) speak(ctx context.Context, a *app, talk *conversation, s en
 		return err
 	}
 	defer a.onCtrlC(func() bool { return talk.interrupt(ctx) })()
-	a.say("session %s", a.paint.talk.in(bold, string(s.ID)))
+	a.say("session %s", a.paint.talk.mark(bold, string(s.ID)))
 	switch {
 	case unfinished:
 		a.say("it goes on where it was left%s", leftOpen(talk.stream.open()))

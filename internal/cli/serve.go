@@ -94,7 +94,7 @@ func (c *serveCommand) Run(ctx context.Context, a *app) error {
 			if s.Socket != "" {
 				a.say("socket    %s", a.line(s.Socket, 300))
 			}
-			a.say("%s %s", a.paint.talk.in(dim, "try:"), `curl -H "Authorization: Bearer $(cat `+quote(s.TokenFile)+`)" `+s.URL+"/v1/sessions")
+			a.say("%s %s", a.paint.talk.mark(dim, "try:"), `curl -H "Authorization: Bearer $(cat `+quote(s.TokenFile)+`)" `+s.URL+"/v1/sessions")
 		},
 	})
 	switch {

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -46,22 +48,27 @@ func (c *taskWatch) Run(ctx context.Context, a *app) error {
 // watcher draws one task.
 type watcher struct {
 	a     *app
-	eng   engine.Tasks
+	eng   Engine
 	jsonl bool
 	live  bool // the cursor moves: a terminal that can draw over what stands there
 	pace  pace
 	said  string // what was printed last, without what only time changes
-	drawn string // what stands on the terminal
+	drawn string // what stands on the terminal, with the cursor at its beginning
+
+	cost   string    // as it was read last
+	costAt time.Time // when
 }
 
 // follow draws until the task has ended, and returns it as it ended.
 func (w *watcher) follow(ctx context.Context, id perdure.TaskID) (perdure.Task, error) {
-	defer w.leave()
+	defer func() { w.leave(ctx.Err() != nil) }()
 	var last perdure.Task
 	err := w.a.follow(ctx, watchEvery, func() (bool, error) {
 		t, err := w.runOnce(ctx, id)
 		if err == nil {
 			last = t
+		} else {
+			w.leave(false) // what is said of it is to stand below
 		}
 		return t.State.Terminal(), err
 	})
@@ -80,27 +87,31 @@ func (w *watcher) runOnce(ctx context.Context, id perdure.TaskID) (perdure.Task,
 	}
 	now := time.Now()
 	w.pace.see(t, now)
+	w.spent(ctx, t, now)
 	return t, w.draw(t, log, now)
 }
 
-// draw writes one line at a change; on a terminal, two lines over those that stand there.
+// spent reads what the agent of a task has cost, at most once a second and when it has ended: of other work nobody knows. What
+// cannot be read stays as it was.
+func (w *watcher) spent(ctx context.Context, t perdure.Task, now time.Time) {
+	child := t.Links.ChildSession
+	if child == "" || w.jsonl || now.Sub(w.costAt) < lookEvery && !t.State.Terminal() {
+		return
+	}
+	w.costAt = now
+	if report, err := w.eng.Costs(ctx, engine.CostQuery{Group: "session", Session: child}); err == nil {
+		w.cost = "cost " + cost(report.Total)
+	}
+}
+
+// draw writes one line at a change; on a terminal, a few lines over those that stand there.
 func (w *watcher) draw(t perdure.Task, log string, now time.Time) error {
 	a := w.a
 	log = a.line(log, 2*cellChars)
-	news := fmt.Sprint(t.Attempt, t.State, t.StateDetail, progress(t.Progress), log)
-	state := w.state(t, now)
+	news := fmt.Sprint(t.Attempt, t.State, t.StateDetail, progress(t.Progress), log, w.cost)
+	v := w.view(t, now)
 	if w.live {
-		view := "\x1b[?7l" + state + "\n  " + a.paint.data.in(dim, log) + "\x1b[?7h" // lines that are too long are cut, not wrapped
-		if view == w.drawn {
-			return nil
-		}
-		text := view
-		if w.drawn != "" {
-			text = "\r\x1b[1A\x1b[J" + view
-		}
-		w.drawn = view
-		_, err := a.out.Write([]byte(text))
-		return err
+		return w.redraw(v, log)
 	}
 	if news == w.said {
 		return nil
@@ -109,24 +120,62 @@ func (w *watcher) draw(t perdure.Task, log string, now time.Time) error {
 	if w.jsonl {
 		return a.json(t, "")
 	}
+	line := joined(v.id, v.tool, v.state, v.far, v.what, w.cost)
 	if log != "" {
-		state += "  | " + log
+		line += "  | " + log
 	}
-	_, err := fmt.Fprintln(a.out, state)
+	_, err := fmt.Fprintln(a.out, line)
 	return err
 }
 
-// leave ends the last line.
-func (w *watcher) leave() {
-	if w.drawn != "" {
-		fmt.Fprintln(w.a.out)
+// redraw draws over what stands on the terminal: what matters most comes first, since a line that is too long is cut and not
+// wrapped. The cursor stays at the beginning, where it is still when the terminal gets another size and wraps all lines anew.
+func (w *watcher) redraw(v taskView, log string) error {
+	lines := []string{joined(v.state, v.tool, v.id)}
+	if second := joined(v.far, w.cost, v.what); second != "" {
+		lines = append(lines, second)
 	}
+	if log != "" {
+		lines = append(lines, "  "+w.a.paint.data.in(dim, log))
+	}
+	view := strings.Join(lines, "\n")
+	if view == w.drawn {
+		return nil
+	}
+	text := uncut(view)
+	if w.drawn != "" {
+		text = "\x1b[J" + text
+	}
+	if up := len(lines) - 1; up > 0 {
+		text += fmt.Sprintf("\x1b[%dA", up)
+	}
+	w.drawn = view
+	_, err := io.WriteString(w.a.out, text+"\r")
+	return err
 }
 
-// state says in a line how the task is.
-func (w *watcher) state(t perdure.Task, now time.Time) string {
+// uncut keeps the lines of a view from being wrapped.
+func uncut(view string) string { return "\x1b[?7l" + view + "\x1b[?7h" }
+
+// leave lets what is drawn stand, and goes below it. A key may have been echoed into it, which again draws over.
+func (w *watcher) leave(again bool) {
+	switch {
+	case w.drawn == "":
+		return
+	case again:
+		fmt.Fprintln(w.a.out, "\r\x1b[J"+uncut(w.drawn))
+	default:
+		fmt.Fprint(w.a.out, strings.Repeat("\n", strings.Count(w.drawn, "\n")+1))
+	}
+	w.drawn = ""
+}
+
+// taskView is what people see of a watched task, ready to be printed.
+type taskView struct{ id, tool, state, far, what string }
+
+// view says how the task is.
+func (w *watcher) view(t perdure.Task, now time.Time) taskView {
 	sign, c := stateMark(t.State)
-	parts := []string{string(t.ID), w.a.line(t.Tool, cellChars), w.a.paint.data.in(c, sign+" "+string(t.State))}
 	what := t.StateDetail
 	if t.State == perdure.TaskAwaitingInput && t.InputRequest != nil {
 		what = t.InputRequest.Prompt
@@ -135,12 +184,15 @@ func (w *watcher) state(t perdure.Task, now time.Time) string {
 	if t.State.Terminal() {
 		what, far = t.Summary, ran(t)
 	}
-	for _, part := range []string{bar(t), far, w.a.line(what, cellChars)} {
-		if part != "" {
-			parts = append(parts, w.a.text(part))
-		}
+	return taskView{
+		id: w.a.line(string(t.ID), cellChars), tool: w.a.line(t.Tool, cellChars), state: w.a.paint.data.in(c, sign+" "+w.a.line(string(t.State), cellChars)),
+		far: joined(bar(t), w.a.line(far, cellChars)), what: w.a.line(what, cellChars),
 	}
-	return strings.Join(parts, "  ")
+}
+
+// joined puts what there is into a line.
+func joined(parts ...string) string {
+	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), "  ")
 }
 
 // ran says how long an ended task took.

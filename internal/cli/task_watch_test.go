@@ -150,10 +150,10 @@ func TestC03Matrix(t *testing.T) {
 				if got := strings.Contains(watched, "m✓ succeeded\x1b[0m"); got != colors {
 					t.Errorf("colours of watch %t, want %t: %q", got, colors, watched)
 				}
-				if got := strings.Contains(watched, "\r") && strings.Contains(watched, "\x1b[1A"); got != moves {
+				if got := strings.Contains(watched, "\x1b[2A\r\x1b[J"); got != moves {
 					t.Errorf("cursor moves %t, want %t: %q", got, moves, watched)
 				}
-				if strings.ContainsAny(list+talk, "\r") || strings.Contains(list+talk, "\x1b[1A") {
+				if strings.ContainsAny(list+talk, "\r") || strings.Contains(list+talk, "\x1b[2A") {
 					t.Errorf("the cursor moves: %q %q", list, talk)
 				}
 			})

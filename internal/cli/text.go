@@ -182,6 +182,12 @@ func (b brush) in(c color, s string) string {
 	return "\x1b[" + string(c) + "m" + s + "\x1b[0m"
 }
 
+// painted is talk that has its colours, and nothing of the data.
+type painted string
+
+// mark paints what say is to write as it is.
+func (b brush) mark(c color, s string) painted { return painted(b.in(c, s)) }
+
 // paint says which streams have colours.
 type paint struct{ data, talk brush } // stdout, stderr
 

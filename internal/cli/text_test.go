@@ -3,6 +3,9 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"net"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -64,6 +67,22 @@ func TestC18PlainWriter(t *testing.T) {
 			t.Error(diff)
 		}
 	})
+}
+
+// TestC18Talk wants every argument of a line of talk as it may be printed, whatever its type is, but for what is painted.
+func TestC18Talk(t *testing.T) {
+	t.Parallel()
+	const hostile = "a\x1b]52;c;x\a\u009b2J\u202eb"
+	for _, arg := range []any{hostile, perdure.TaskID(hostile), errors.New(hostile), &net.OpError{Op: hostile, Err: errors.New(hostile)}, &url.URL{Opaque: hostile}} {
+		for raw, want := range map[bool]bool{false: false, true: true} {
+			var said bytes.Buffer
+			a := &app{World: World{Stderr: &said}, flags: flags{Raw: raw}}
+			a.say("%s %v %d %s", arg, nil, 3, brush(true).mark(red, "!"))
+			if got := strings.ContainsRune(said.String(), '\u202e'); got != want || !strings.HasSuffix(said.String(), " <nil> 3 \x1b[31m!\x1b[0m\n") {
+				t.Errorf("raw %t: %q", raw, said.String())
+			}
+		}
+	}
 }
 
 func TestC18PlainJSON(t *testing.T) {

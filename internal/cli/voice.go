@@ -106,7 +106,7 @@ func (v *voice) tell(sign string, c color, format string, args ...any) {
 	if v.a.Terminal.Stdout {
 		v.breakLine(v.a.Stderr) // both are one screen
 	}
-	v.a.say("%s %s", v.a.paint.talk.in(c, sign), v.a.line(fmt.Sprintf(format, args...), 500))
+	v.a.say("%s %s", v.a.paint.talk.mark(c, sign), v.a.line(fmt.Sprintf(format, args...), 500))
 }
 
 // far tells how far something is, where that is news.

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// rewritten serves what the holder of a home's data directory answers, with its JSON changed on the way.
+func (h terminalHome) rewritten(change func(path string, value any) any) string {
+	h.t.Helper()
+	base, err := url.Parse("http://perdure")
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	socket := filepath.Join(h.folder, "data", "perdure.sock")
+	proxy := httputil.NewSingleHostReverseProxy(base)
+	proxy.Transport = &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+	}}
+	proxy.ModifyResponse = func(r *http.Response) error { return rewrite(r, change) }
+	server := httptest.NewServer(proxy)
+	h.t.Cleanup(server.Close)
+	return server.URL
+}
+
+// rewrite changes the JSON of an answer.
+func rewrite(r *http.Response, change func(path string, value any) any) error {
+	if !strings.Contains(r.Header.Get("Content-Type"), "json") {
+		return nil
+	}
+	text, err := io.ReadAll(r.Body)
+	if err != nil {
+		return err
+	}
+	_ = r.Body.Close()
+	var value any
+	decoder := json.NewDecoder(strings.NewReader(string(text)))
+	decoder.UseNumber()
+	if decoder.Decode(&value) == nil {
+		if text, err = json.Marshal(change(r.Request.URL.Path, value)); err != nil {
+			return err
+		}
+	}
+	r.Body, r.ContentLength = io.NopCloser(strings.NewReader(string(text))), int64(len(text))
+	r.Header.Set("Content-Length", strconv.Itoa(len(text)))
+	return nil
+}
+
+// wideWork writes lines that no terminal has room for, until a file is there.
+const wideWork = `i=0
+until test -e go; do i=$((i+1)); echo "line $i of a log that is wider than the widest of the terminals of this test, to its very end: $i"; sleep 0.02; done
+echo built`
+
+// TestC05Terminal watches a task that reports a thousand times a second on terminals: state, bar, rate, time left and last line in a
+// view that stays in its place, at most ten times a second, whatever becomes of the terminal's size; and piped, a line a change.
+func TestC05Terminal(t *testing.T) {
+	t.Parallel()
+	h := newTerminalHome(t, wideWork)
+	holder := h.start()
+	id := strings.TrimSpace(h.says("task", "list", "-o", "name"))
+	began := time.Now()
+	busy := h.rewritten(func(path string, value any) any {
+		if task, ok := value.(map[string]any); ok && path == "/v1/tasks/"+id && task["state"] == "running" {
+			task["progress"] = map[string]any{"current": time.Since(began).Milliseconds(), "total": 3_600_000, "unit": "files\n\x1b[2J"}
+		}
+		return value
+	})
+	watch := func(args ...string) *terminal {
+		return onTerminal(t, h.env, "perdure", append([]string{"task", "watch", "--server", busy, id}, args...)...)
+	}
+
+	left := watch()
+	left.shows("line ")
+	left.press("\x03")
+	left.ends(130)
+	if state := h.says("task", "list", "-o", "json"); !strings.Contains(state, `"running"`) {
+		t.Errorf("the task does not run on after Ctrl-C: %s", state)
+	}
+
+	piped := exec.CommandContext(t.Context(), "perdure", "task", "watch", id)
+	var lines strings.Builder
+	piped.Env, piped.Stdout = h.env, &lines
+	if err := piped.Start(); err != nil {
+		t.Fatal(err)
+	}
+	opened := time.Now()
+	x := watch("--exit-status")
+	cuts, reflows := &screen{t: t, columns: 80, wraps: true}, &screen{t: t, columns: 80, wraps: true, reflows: true}
+	fed := 0
+	feed := func(to int) {
+		for _, s := range []*screen{cuts, reflows} {
+			s.write(x.all.String()[fed:to])
+		}
+		fed = to
+	}
+	for _, columns := range []int{80, 40, 20, 80} {
+		if end := strings.LastIndex(x.all.String(), "A\r"); end >= fed { // whole views
+			feed(end + len("A\r"))
+		}
+		resize(t, x.keys, uint16(columns))
+		cuts.resize(columns)
+		reflows.resize(columns)
+		for range 3 {
+			x.shows("\x1b[J")
+		}
+	}
+	for _, part := range []string{"▸ running", "░ ", "files", "/s, ", " left", "line "} {
+		if !strings.Contains(x.all.String(), part) {
+			t.Errorf("the view has no %q: %q", part, x.all.String())
+		}
+	}
+	if err := os.WriteFile(h.file("ws/go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	x.ends(0)
+	feed(x.all.Len())
+	frames, most := strings.Count(x.all.String(), "\x1b[?7l"), int(time.Since(opened)/(100*time.Millisecond))+2
+	if frames > most || frames < 10 {
+		t.Errorf("drawn %d times, at most %d: %q", frames, most, x.all.String())
+	}
+	for name, s := range map[string]*screen{"one that cuts": cuts, "one that wraps anew": reflows} {
+		got := strings.Split(s.String(), "\n")
+		if s.wrapped > 0 || len(got) != 3 || !strings.HasPrefix(got[0], "✓ succeeded  bash  task_") || got[2] != "  built" {
+			t.Errorf("on %s, %d lines were wrapped, and there stands:\n%s", name, s.wrapped, s)
+		}
+	}
+	t.Logf("drawn %d times, at most %d", frames, most)
+
+	if err := piped.Wait(); err != nil {
+		t.Error(err)
+	}
+	lineAChange(t, lines.String())
+	holder.leave()
+}
+
+// lineAChange wants what is piped to be a line at a change, as any file has it.
+func lineAChange(t *testing.T, piped string) {
+	t.Helper()
+	before := ""
+	for line := range strings.Lines(piped) {
+		if line == before || strings.ContainsAny(line, "\r\x1b") {
+			t.Errorf("piped: %q after %q", line, before)
+		}
+		before = line
+	}
+	if !strings.Contains(before, "✓ succeeded") || strings.Count(piped, "\n") < 3 {
+		t.Errorf("piped: %q", piped)
+	}
+}
