@@ -53,6 +53,7 @@ type options struct {
 	length     time.Duration
 	reference  time.Duration
 	times      int
+	rounds     int
 	phase      time.Duration
 	flood      int64
 	sockets    int
@@ -72,6 +73,7 @@ func parse(args []string, progress io.Writer) (options, error) {
 	seconds := flags.Int("seconds", 45, "clients: how long the sessions work without clients, and then with them; one that does not read is cut within 15")
 	reference := flags.Int("reference", 15, "clients: for how many seconds the bare server is measured; 0: not at all")
 	flags.IntVar(&o.times, "times", 10, "overload: how many times what can be done is asked for")
+	flags.IntVar(&o.rounds, "rounds", 3, "overload: how often, each beside what can be done")
 	phase := flags.Int("phase", 10, "overload: seconds of each phase")
 	gigabytes := flags.Float64("gb", 3, "floods: of how many gigabytes the long output is; lines of a third of it")
 	flags.IntVar(&o.sockets, "sockets", 1000, "sockets: how many connections send their header byte by byte")
@@ -88,7 +90,7 @@ func parse(args []string, progress io.Writer) (options, error) {
 		return o, fmt.Errorf("%q is no flag: everything is given by flags, see -help", flags.Arg(0))
 	case slices.ContainsFunc(o.only, func(s string) bool { return !slices.Contains(sections, s) }):
 		return o, fmt.Errorf("-only %s: the sections are %s", *only, strings.Join(sections, ", "))
-	case o.stalled+o.slow >= o.clients || *seconds < 1 || *phase < 1 || o.times < 1 || o.flood < 1 || o.sockets < 1:
+	case o.stalled+o.slow >= o.clients || *seconds < 1 || *phase < 1 || o.times < 1 || o.rounds < 1 || o.flood < 1 || o.sockets < 1:
 		return o, errors.New("there must be a client that reads, and a second of work")
 	}
 	return o, nil
@@ -149,7 +151,7 @@ type section struct {
 // measuring is how each section is measured.
 var measuring = map[string]section{
 	"clients":  {limit: 4 * time.Minute, measure: measureClients},
-	"overload": {limit: 2 * time.Minute, apart: true, measure: measureOverload},
+	"overload": {limit: 5 * time.Minute, apart: true, measure: measureOverload},
 	"floods":   {limit: 2 * time.Minute, flags: []string{"--allow-shell"}, measure: measureFloods},
 	"sockets":  {limit: 2 * time.Minute, measure: measureSockets},
 }

@@ -19,6 +19,7 @@ import (
 const (
 	mostAskers = 7500                   // connections of the generator, of the 8,192 that a server takes
 	atPeak     = 32                     // of them that ask for the peak, each when it was answered: enough that the server is never without work
+	eager      = 1000                   // of them that ask again at once whatever the answer was
 	turns      = 80                     // of the session that is forked
 	inTime     = 5 * time.Second        // within which an answer is worth something: as many as ask for the peak have theirs after about a second
 	soon       = time.Second            // within which it is told of as well
@@ -30,7 +31,37 @@ const (
 	unsentMost = 0.05                   // of what is due: a generator that leaves out more was no load
 )
 
-// overloaded is what the section of overload found. Latencies are from the moment at which a request is due.
+// overloads is what the section of overload found. What the machine can do changes meanwhile, also by half, so that peaks and floods
+// take turns, and all of them count together.
+type overloads struct {
+	Rounds       []*overloaded `json:"rounds"`
+	GoodputRatio float64       `json:"goodput_ratio"` // of all floods to the peaks before and after each
+	CostRatio    float64       `json:"cpu_ratio"`     // of the server's processor time for a fork, at the peaks to in the floods
+	Eager        float64       `json:"eager_per_s"`   // made when a crowd asks again at once whatever the answer was
+	EagerRatio   float64       `json:"eager_ratio"`   // to the last peak
+}
+
+// sum puts the rounds together, and returns what is wrong whatever the machine.
+func (o *overloads) sum() (faults []error) {
+	var good, peaks, cost, least, last float64
+	for _, f := range o.Rounds {
+		good, peaks = good+f.Goodput, peaks+(f.Peak+f.After)/2
+		cost, least, last = cost+f.Cost, least+f.PeakCost, f.After
+		faults = append(faults, f.faults()...)
+	}
+	o.GoodputRatio, o.CostRatio, o.EagerRatio = good/max(peaks, 1), least/max(cost, 1), o.Eager/max(last, 1)
+	return faults
+}
+
+func (o *overloads) print(w io.Writer) {
+	for _, f := range o.Rounds {
+		f.print(w)
+	}
+	fmt.Fprintf(w, "           all %d floods: %.0f %% of the peaks (goal 90), and %.0f %% as many for the same processor time; %d clients that ask again at once whatever the answer: %.1f/s, %.0f %% of the last peak\n",
+		len(o.Rounds), 100*o.GoodputRatio, 100*o.CostRatio, eager, o.Eager, 100*o.EagerRatio)
+}
+
+// overloaded is what one of its rounds found. Latencies are from the moment at which a request is due.
 type overloaded struct {
 	Light        float64 `json:"light_per_s"`   // answers of /healthz, by as many as for the peak: what generator and server can exchange
 	Peak         float64 `json:"peak_per_s"`    // forks made, by as many as ask again when they are answered
@@ -72,8 +103,12 @@ func (o *overloaded) print(w io.Writer) {
 		o.PeakCost/1000, o.Cost/1000, 100*o.PeakCost/max(o.Cost, 1))
 	fmt.Fprintf(w, "           done p99 %.0f ms, refused p99 %.0f ms, health p99 %.0f ms; %d of %d cancels got through, p99 %.0f ms\n",
 		o.DoneP99/1000, o.RefusedP99/1000, o.HealthP99/1000, o.CancelsDone, o.Cancels, o.CancelP99/1000)
-	fmt.Fprintf(w, "           recovered after %.1f s (goal 5); server %.1f MiB before, %.1f MiB at most, %d threads\n",
-		o.Recovery/1e6, float64(o.Before)/mib, float64(o.During)/mib, o.Threads)
+	recovered := fmt.Sprintf("recovered after %.1f s", o.Recovery/1e6)
+	if o.Recovery < 0 {
+		recovered = fmt.Sprintf("not recovered within %.0f s", calmTime.Seconds())
+	}
+	fmt.Fprintf(w, "           %s (goal 5); server %.1f MiB before, %.1f MiB at most, %d threads\n",
+		recovered, float64(o.Before)/mib, float64(o.During)/mib, o.Threads)
 }
 
 // answered is what became of one request.
@@ -125,23 +160,37 @@ func measureOverload(ctx context.Context, o options, at site) (f printed, faults
 		return nil, nil, err
 	}
 	st.request = s.request("POST", "/v1/sessions/"+string(long.ID)+"/fork", "{}")
-	found := &overloaded{}
-	fmt.Fprintf(at.progress, "load: what %s can do, for %s; then %d times that for %s, then half of it, and what it can do once more\n", s.url, o.phase, o.times, o.phase)
-	found.Light, _ = st.closed(ctx, s.request("GET", "/healthz", ""), http.StatusOK, lightTime)
-	var before, after float64
-	found.Peak, before = st.closed(ctx, st.request, http.StatusCreated, st.phase)
-	found.Before = s.residentBytes()
+	fmt.Fprintf(at.progress, "load: %d times: what %s can do, for %s, then %d times that for %s, then half of it; then a crowd that asks again at once\n",
+		o.rounds, s.url, o.phase, o.times, o.phase)
+	found := &overloads{}
+	light, _ := st.closed(ctx, asked{s.request("GET", "/healthz", ""), http.StatusOK, lightTime, atPeak})
+	fork := asked{st.request, http.StatusCreated, st.phase, atPeak}
+	peak, before := st.closed(ctx, fork)
+	for range o.rounds {
+		f := &overloaded{Light: light, Peak: peak, Before: s.residentBytes()}
+		st.watched(ctx, f, quiet.ID)
+		var after float64
+		f.After, after = st.closed(ctx, fork)
+		f.PeakCost = (before + after) / 2
+		f.GoodputRatio = 2 * f.Goodput / max(f.Peak+f.After, 1)
+		found.Rounds = append(found.Rounds, f)
+		peak, before = f.After, after
+	}
+	fork.askers = eager
+	found.Eager, _ = st.closed(ctx, fork)
+	return found, found.sum(), ctx.Err()
+}
+
+// watched is a flood of a server whose memory is looked at meanwhile.
+func (st *storm) watched(ctx context.Context, f *overloaded, quiet perdure.SessionID) {
 	watching, stop := context.WithCancel(ctx)
 	var group sync.WaitGroup
-	group.Go(func() { s.watch(watching) })
-	st.flood(ctx, found, quiet.ID)
-	found.During, found.Threads = s.most.Load(), s.threads()
+	group.Go(func() { st.watch(watching) })
+	round := &storm{server: st.server, options: st.options, request: st.request}
+	round.flood(ctx, f, quiet)
+	f.During, f.Threads = st.most.Load(), st.threads()
 	stop()
 	group.Wait()
-	found.After, after = st.closed(ctx, st.request, http.StatusCreated, st.phase)
-	found.PeakCost = (before + after) / 2
-	found.GoodputRatio = 2 * found.Goodput / max(found.Peak+found.After, 1)
-	return found, found.faults(), ctx.Err()
 }
 
 // faults are what is wrong whatever the machine.
@@ -159,18 +208,26 @@ func (o *overloaded) faults() []error {
 	return all
 }
 
+// asked is what those who ask again when they are answered ask for.
+type asked struct {
+	request []byte
+	want    int // the status of one that is done
+	length  time.Duration
+	askers  int
+}
+
 // closed is how much is done in a second for those who ask again as soon as they are answered, and what each took of the server's
 // processor time, in microseconds.
-func (st *storm) closed(ctx context.Context, request []byte, want int, length time.Duration) (perSecond, cost float64) {
-	busy, over := st.busy(), time.Now().Add(length)
+func (st *storm) closed(ctx context.Context, a asked) (perSecond, cost float64) {
+	busy, over := st.busy(), time.Now().Add(a.length)
 	var done atomic.Int64
 	var group sync.WaitGroup
-	for range atPeak {
+	for range a.askers {
 		group.Go(func() {
 			c, err := st.dial()
 			for err == nil && time.Now().Before(over) && ctx.Err() == nil {
 				var status int
-				if status, _, _, err = c.ask(request); status == want {
+				if status, _, _, err = c.ask(a.request); status == a.want {
 					done.Add(1)
 				}
 			}

@@ -49,10 +49,12 @@ func (l *rate) take(who string, header http.Header) error {
 // refused request waits for a moment for its answer. Its connection asks for nothing meanwhile (R23). That slows those down who ask
 // again when they were answered. Who asks whatever the answers are comes with another connection, and is slowed by nothing; so only
 // so many refusals wait, each of which holds its connection and a goroutine, and what is more is told at once. It is told on a
-// connection that stays: to accept the next one would cost more than to refuse its request.
+// connection that stays: to accept the next one would cost more than to refuse its request. The pace is what a flood of ten times the
+// peak of a processor asks for: there is nothing to gain from holding that up, since it does not wait, and each that is held has a
+// stack that the garbage collector looks through.
 const (
 	refusalsAtOnce  = 100
-	refusalEvery    = 4 * time.Millisecond
+	refusalEvery    = time.Millisecond
 	refusalPatience = time.Second
 	refusalsWaiting = 1024
 )
