@@ -1,63 +1,12 @@
 package main
 
 import (
-	"context"
-	"encoding/json"
-	"io"
-	"net"
-	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 )
-
-// rewritten serves what the holder of a home's data directory answers, with its JSON changed on the way.
-func (h terminalHome) rewritten(change func(path string, value any) any) string {
-	h.t.Helper()
-	base, err := url.Parse("http://perdure")
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	socket := filepath.Join(h.folder, "data", "perdure.sock")
-	proxy := httputil.NewSingleHostReverseProxy(base)
-	proxy.Transport = &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "unix", socket)
-	}}
-	proxy.ModifyResponse = func(r *http.Response) error { return rewrite(r, change) }
-	server := httptest.NewServer(proxy)
-	h.t.Cleanup(server.Close)
-	return server.URL
-}
-
-// rewrite changes the JSON of an answer.
-func rewrite(r *http.Response, change func(path string, value any) any) error {
-	if !strings.Contains(r.Header.Get("Content-Type"), "json") {
-		return nil
-	}
-	text, err := io.ReadAll(r.Body)
-	if err != nil {
-		return err
-	}
-	_ = r.Body.Close()
-	var value any
-	decoder := json.NewDecoder(strings.NewReader(string(text)))
-	decoder.UseNumber()
-	if decoder.Decode(&value) == nil {
-		if text, err = json.Marshal(change(r.Request.URL.Path, value)); err != nil {
-			return err
-		}
-	}
-	r.Body, r.ContentLength = io.NopCloser(strings.NewReader(string(text))), int64(len(text))
-	r.Header.Set("Content-Length", strconv.Itoa(len(text)))
-	return nil
-}
 
 // wideWork writes lines that no terminal has room for, until a file is there.
 const wideWork = `i=0
@@ -72,12 +21,12 @@ func TestC05Terminal(t *testing.T) {
 	holder := h.start()
 	id := strings.TrimSpace(h.says("task", "list", "-o", "name"))
 	began := time.Now()
-	busy := h.rewritten(func(path string, value any) any {
+	busy := rewriter{data: h.file("data"), answer: func(path string, value any) any {
 		if task, ok := value.(map[string]any); ok && path == "/v1/tasks/"+id && task["state"] == "running" {
 			task["progress"] = map[string]any{"current": time.Since(began).Milliseconds(), "total": 3_600_000, "unit": "files\n\x1b[2J"}
 		}
 		return value
-	})
+	}}.serve(t)
 	watch := func(args ...string) *terminal {
 		return onTerminal(t, h.env, "perdure", append([]string{"task", "watch", "--server", busy, id}, args...)...)
 	}

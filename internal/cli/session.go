@@ -309,7 +309,13 @@ func (c *sessionExport) Run(ctx context.Context, a *app) error {
 			return err
 		}
 		if c.To == "" {
-			return eng.Export(ctx, s.ID, a.out)
+			var out io.Writer = a.out
+			if a.Terminal.Stdout && !a.flags.Raw {
+				safe := &plainWriter{w: a.out, clean: plainJSON}
+				defer safe.Close()
+				out = safe
+			}
+			return eng.Export(ctx, s.ID, out)
 		}
 		file, err := os.OpenFile(c.To, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		if errors.Is(err, fs.ErrExist) {

@@ -52,8 +52,9 @@ func plainJSON(text []byte) []byte {
 
 // plainWriter is plain for a stream that comes in pieces, which may part a character.
 type plainWriter struct {
-	w    io.Writer
-	rest []byte // the beginning of a character, or a \r, whose end has not come
+	w     io.Writer
+	clean func([]byte) []byte // nil: plain
+	rest  []byte              // the beginning of a character, or a \r, whose end has not come
 }
 
 // Write writes what is whole.
@@ -69,13 +70,22 @@ func (p *plainWriter) Write(text []byte) (int, error) {
 		}
 	}
 	p.rest = append([]byte(nil), all[end:]...)
-	_, err := io.WriteString(p.w, plain(string(all[:end])))
-	return len(text), err
+	return len(text), p.print(all[:end])
+}
+
+func (p *plainWriter) print(text []byte) error {
+	if p.clean != nil {
+		text = p.clean(text)
+	} else {
+		text = []byte(plain(string(text)))
+	}
+	_, err := p.w.Write(text)
+	return err
 }
 
 // Close writes what never became whole.
 func (p *plainWriter) Close() error {
-	_, err := io.WriteString(p.w, plain(string(p.rest)))
+	err := p.print(p.rest)
 	p.rest = nil
 	return err
 }
