@@ -70,6 +70,12 @@ const watchAfter = 50 * time.Millisecond
 func (e *Engine) WaitTask(ctx context.Context, id perdure.TaskID) (task perdure.Task, err error) {
 	ended, leave := e.effects.TaskEnd(id)
 	defer leave()
+	here := e.effects.Runs(id)
+	if here { // its end is told, most often before anything has to be read
+		if task, err = e.awaitTask(ctx, task, ended); err != nil || rests(task) {
+			return task, unlessWaited(id, err)
+		}
+	}
 	var after int64 // what is journaled from here on may change the task
 	err = e.view(ctx, func(r store.Reader) error {
 		if task, err = r.Task("", id); err != nil {
@@ -79,15 +85,21 @@ func (e *Engine) WaitTask(ctx context.Context, id perdure.TaskID) (task perdure.
 		after = row.LastSeq
 		return err
 	})
+	if err == nil && !here && !rests(task) {
+		task, err = e.awaitTask(ctx, task, ended)
+	}
 	if err == nil && !rests(task) {
-		if task, err = e.awaitTask(ctx, task, ended); err == nil && !rests(task) {
-			task, err = e.watchTask(ctx, task, after)
-		}
+		task, err = e.watchTask(ctx, task, after)
 	}
+	return task, unlessWaited(id, err)
+}
+
+// unlessWaited is the error of a wait for a task.
+func unlessWaited(id perdure.TaskID, err error) error {
 	if err != nil {
-		return task, fmt.Errorf("wait for task %s: %w", id, err)
+		return fmt.Errorf("wait for task %s: %w", id, err)
 	}
-	return task, nil
+	return nil
 }
 
 // rests reports a task for which nobody waits any longer.

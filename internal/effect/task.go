@@ -120,6 +120,7 @@ type verdict struct {
 	code    *int               // exit code
 	ended   dispatch.End
 	unknown bool
+	silent  bool // nothing stands in the log
 	plain   bool // takes the place of a result that the store refused
 	apart   bool // its artifacts are written before its end, each by itself: not all of them can be
 }
@@ -186,13 +187,15 @@ func (v *verdict) fail(kind perdure.ErrorKind, text string) {
 // attempt has the task. It returns the task as it was stored; the zero task where it had ended before.
 func (e *Effects) finishTask(ctx context.Context, t perdure.Task, row perdure.Call, v verdict) (ended perdure.Task, err error) {
 	ctx = e.cfg.Telemetry.InTask(ctx, t)
-	stored, begins, err := e.ownedTask(ctx, t)
-	if err != nil {
-		return ended, err
+	stored, begins, together := t, logPage{}, e.ownFiles && !v.apart
+	if !together || !v.silent { // else all that is to be read is read in the commit
+		if stored, begins, err = e.ownedTask(ctx, t); err != nil {
+			return ended, err
+		}
 	}
 	u := v.update
 	u.Attempt = t.Attempt
-	files, together := e.artifacts(ctx, stored, v, begins), e.ownFiles && !v.apart
+	files := e.artifacts(ctx, stored, v, begins)
 	if !together {
 		paths, missing, err := e.publish(stored, files)
 		if err != nil {
@@ -217,6 +220,7 @@ func (e *Effects) finishTask(ctx context.Context, t perdure.Task, row perdure.Ca
 			if err != nil || now.State.Terminal() { // it ended before
 				return err
 			}
+			stored = now
 			paths, err := e.publishIn(tx, t, files)
 			if err != nil {
 				return err

@@ -54,3 +54,6 @@ func (t *taskEnds) tell(task perdure.Task) {
 func (e *Effects) TaskEnd(id perdure.TaskID) (ended <-chan perdure.Task, leave func()) {
 	return e.ends.wait(id)
 }
+
+// Runs reports whether a task's work is at hand in this process, so that its end will be told, if it was not just now.
+func (e *Effects) Runs(id perdure.TaskID) bool { return e.cfg.Runner.Running(e.workOf(id)) }

@@ -200,7 +200,9 @@ func (r *taskRun) end(end dispatch.End) {
 	if leftAsItIs(end) || end.Cause == perdure.CauseSuperseded || r.e.endsByChild(r.task) {
 		return // for the next start (RC11), another's (TK6), or a subagent's to end (SA9)
 	}
-	r.e.endTask(context.Background(), r.task, r.row, r.e.judgeTask(r.task, r.row, end.Result, end))
+	v := r.e.judgeTask(r.task, r.row, end.Result, end)
+	v.silent = !end.DidNotStop && r.sink.silent()
+	r.e.endTask(context.Background(), r.task, r.row, v)
 }
 
 // kill leaves alone what may be another worker's by now: it has the same key.

@@ -141,6 +141,13 @@ func (s *taskSink) close() {
 	}
 }
 
+// silent reports whether the work has returned and nothing stands in the task's log, neither from this attempt nor from an earlier one.
+func (s *taskSink) silent() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed && !s.failed && s.logged == 0 && s.end == 0 && len(s.output) == 0
+}
+
 // flush writes the output that waits, and with last or when it is time the row's live fields, in one commit.
 // It reports whether nothing is left to write; what was not written is kept.
 func (s *taskSink) flush(last bool) bool {

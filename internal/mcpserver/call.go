@@ -54,7 +54,9 @@ func (s *Server) call(ctx context.Context, p peer, x exposed, params *mcp.CallTo
 	if err != nil {
 		return nil, s.rpcError(err)
 	}
-	p.reply.note(made.key)
+	if x.tool.Class != perdure.Pure { // which nobody joins
+		p.reply.note(made.key)
+	}
 	if made.Task == nil { // refused, or forgotten but for its result
 		return s.complete(p, x, made)
 	}
