@@ -87,7 +87,6 @@ func (at *attached) listen(ctx context.Context) (restore func()) {
 		at.lines = a.readLines(ctx)
 		return restore
 	}
-	a.say("attached to %s; Ctrl-P Ctrl-Q leaves it; what you type is sent to it", at.id)
 	var pressed atomic.Bool
 	stop := a.onCtrlC(func() bool {
 		if pressed.Swap(true) {
@@ -96,15 +95,13 @@ func (at *attached) listen(ctx context.Context) (restore func()) {
 		at.asked <- struct{}{}
 		return true
 	})
-	if a.Keys == nil {
+	back, err := at.keys()
+	if err != nil { // the keys come in lines, which the terminal itself echoes
+		a.say("attached to %s; Ctrl-C leaves it; what you type is sent to it", at.id)
 		at.lines = a.readLines(ctx)
 		return stop
 	}
-	back, err := a.Keys()
-	if err != nil { // the keys come in lines, and Ctrl-C leaves
-		at.lines = a.readLines(ctx)
-		return stop
-	}
+	a.say("attached to %s; Ctrl-P Ctrl-Q leaves it; what you type is sent to it", at.id)
 	at.lines = at.typed(ctx)
 	return func() {
 		stop()
@@ -112,6 +109,14 @@ func (at *attached) listen(ctx context.Context) (restore func()) {
 			a.say("the terminal could not be given back as it was: %s; type: stty sane", a.line(err.Error(), cellChars))
 		}
 	}
+}
+
+// keys lets keys come one by one. Unavailable: they do not, or there is no cursor to move in what is echoed (C3).
+func (at *attached) keys() (back func() error, err error) {
+	if at.a.Keys == nil || !at.a.Terminal.Stderr || at.a.Env("TERM") == "dumb" {
+		return nil, perdure.Unavailable
+	}
+	return at.a.Keys()
 }
 
 // typed reads keys one by one. As that of readLines, its goroutine may wait for a terminal that says nothing, and is not
@@ -258,7 +263,10 @@ func (at *attached) cancel(ctx context.Context) error {
 type keyboard struct {
 	echo  io.Writer
 	line  []byte
+	shown int  // how much of line was echoed: all but the beginning of a character
 	armed bool // Ctrl-P was pressed just before
+	// escaped is how far a key came that sends several bytes, as the arrows do: ESC, or ESC and what follows it. Zero: it is none.
+	escaped byte
 }
 
 // The keys that mean something.
@@ -268,6 +276,7 @@ const (
 	keyCtrlP  = 0x10
 	keyCtrlQ  = 0x11
 	keyClear  = 0x15 // Ctrl-U
+	keyEscape = 0x1b
 	keyDelete = 0x7f
 )
 
@@ -275,25 +284,54 @@ const (
 func (k *keyboard) press(b byte) (line string, whole, leaves bool) {
 	armed := k.armed
 	k.armed = b == keyCtrlP
+	if k.sequence(b) {
+		return "", false, false
+	}
 	switch {
 	case b == keyCtrlQ && armed, b == keyEnd && len(k.line) == 0:
 		return "", false, true
 	case b == '\n' || b == '\r':
-		line, k.line = string(k.line), nil
+		line, k.line, k.shown = string(k.line), nil, 0
 		_, _ = io.WriteString(k.echo, "\n") // a terminal that is gone shows nothing
 		return line, true, false
 	case b == keyBack || b == keyDelete:
-		if len(k.line) > 0 {
-			_, size := utf8.DecodeLastRune(k.line)
-			k.line = k.line[:len(k.line)-size]
-			_, _ = io.WriteString(k.echo, "\b \b")
-		}
+		_, size := utf8.DecodeLastRune(k.line)
+		k.erase(len(k.line) - size)
 	case b == keyClear:
-		_, _ = io.WriteString(k.echo, strings.Repeat("\b \b", utf8.RuneCount(k.line)))
-		k.line = nil
+		k.erase(0)
 	case b >= 0x20 && len(k.line) < maxInput:
 		k.line = append(k.line, b)
-		_, _ = k.echo.Write([]byte{b})
+		if rest := k.line[k.shown:]; utf8.FullRune(rest) {
+			_, _ = io.WriteString(k.echo, plain(string(rest))) // what was pasted is data, too
+			k.shown = len(k.line)
+		}
 	}
 	return "", false, false
+}
+
+// erase takes what stands behind the first n bytes away.
+func (k *keyboard) erase(n int) {
+	if n < k.shown {
+		_, _ = io.WriteString(k.echo, strings.Repeat("\b \b", columns(plain(string(k.line[n:k.shown])))))
+	}
+	k.line, k.shown = k.line[:n], min(k.shown, n)
+}
+
+// sequence reports whether a byte belongs to a key that sends several, none of which means anything here.
+func (k *keyboard) sequence(b byte) bool {
+	before := k.escaped
+	switch {
+	case b == keyEscape:
+		k.escaped = b
+	case before == keyEscape && (b == '[' || b == 'O'):
+		k.escaped = b
+	case before == '[' && b >= 0x20 && b < 0x40: // parameters
+	case before == keyEscape, before == 'O', before == '[' && b >= 0x40:
+		k.escaped = 0
+		return b >= 0x20 && b != keyDelete // Enter and the like are keys of their own
+	default:
+		k.escaped = 0
+		return false
+	}
+	return true
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -103,6 +104,8 @@ func TestC07Attach(t *testing.T) {
 		{"the keys leave it", keys, false, "hi\x7fo\rthere\n\x10\x11", []string{"ho", "there"}, 0},
 		{"a Ctrl-Q alone is no word", keys, false, "a\x11b\n\x10\x11", []string{"ab"}, 0},
 		{"a line can be cleared, and the end of input leaves", keys, false, "oops\x15fine\n\x04", []string{"fine"}, 0},
+		{"arrows and their like are no text", keys, false, "a\x1b[Ab\x1b[1;5Cc\x1bOHd\x1bxe\x1b[3~f\n\x1b\x1b[Bg\n\x1b[\rh\n\x10\x11", []string{"abcdef", "g", "h"}, 0},
+		{"what is wide goes whole", keys, false, "世界\x7fe\u0301\xe4\x7f!\n\x10\x11", []string{"世e\u0301!"}, 0},
 		{"Ctrl-C asks, and nothing is said", keys, true, "\n", nil, 0},
 		{"Ctrl-C asks, and something is said", keys, true, "what?\n", nil, 0},
 		{"Ctrl-C asks, and the end is meant", keys, true, "c\n", nil, 1},
@@ -150,4 +153,50 @@ func TestC07Attach(t *testing.T) {
 			t.Errorf("exit code %d, %q, %+v: %s", code, out, eng.sent, talk)
 		}
 	})
+}
+
+// TestC07Echo wants what is typed to be shown, and taken back, as many columns as it has, and nothing pasted to drive the terminal.
+func TestC07Echo(t *testing.T) {
+	t.Parallel()
+	for typed, want := range map[string]string{
+		"ab\x7f": "ab\b \b", "世\x7f": "世\b \b\b \b", "e\u0301\x7f": "e\u0301", "世a\x15": "世a\b \b\b \b\b \b", "\x7f\x15": "", "\xe4\x7f": "",
+		"a\u009b2J\u202eb": "a2Jb", "\x1b[2J": "", "a\x1b[A\n": "a\n",
+	} {
+		var shown bytes.Buffer
+		k := keyboard{echo: &shown}
+		for _, b := range []byte(typed) {
+			k.press(b)
+		}
+		if shown.String() != want {
+			t.Errorf("%q is shown as %q, want %q", typed, shown.String(), want)
+		}
+	}
+}
+
+// TestC03Attach wants lines of the terminal's own where no cursor may be moved: on a dumb one, and where what is echoed goes elsewhere.
+func TestC03Attach(t *testing.T) {
+	t.Parallel()
+	keys := func() (func() error, error) {
+		t.Error("the keys come one by one")
+		return func() error { return nil }, nil
+	}
+	for name, c := range map[string]command{
+		"dumb":   {terminal: Terminal{Stdin: true, Stdout: true, Stderr: true}, env: map[string]string{"TERM": "dumb"}},
+		"stderr": {terminal: Terminal{Stdin: true, Stdout: true}},
+	} {
+		eng := &endless{task: perdure.Task{ID: "task_1", State: perdure.TaskRunning}}
+		signals := make(chan os.Signal)
+		asked := make(chan struct{})
+		c.args, c.engine, c.keys, c.signals = "attach task_1", eng, keys, signals
+		c.typed = io.MultiReader(strings.NewReader("ho\n"), &asksFirst{Reader: strings.NewReader("\n"), signal: signals, asked: asked})
+		c.hear = func(said string) {
+			if strings.Contains(said, "[D/c]") {
+				close(asked)
+			}
+		}
+		code, _, talk := c.run(t.Context())
+		if code != exitOK || len(eng.sent) != 1 || strings.ContainsAny(talk, "\b\r") || !strings.Contains(talk, "Ctrl-C leaves it") {
+			t.Errorf("%s: exit code %d, %+v: %q", name, code, eng.sent, talk)
+		}
+	}
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/perdure/perdure/internal/cli/form"
 )
@@ -151,13 +150,13 @@ func (a *app) rows(rows [][]cell) {
 	for _, row := range rows {
 		for i := range row {
 			row[i].text = a.line(row[i].text, cellChars)
-			widths[i] = max(widths[i], utf8.RuneCountInString(row[i].text))
+			widths[i] = max(widths[i], columns(row[i].text))
 		}
 	}
 	for _, row := range rows {
 		var b strings.Builder
 		for i, c := range row {
-			gap := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(c.text)+2)
+			gap := strings.Repeat(" ", widths[i]-columns(c.text)+2)
 			b.WriteString(a.paint.data.in(c.color, c.text) + gap)
 		}
 		fmt.Fprintln(a.out, strings.TrimRight(b.String(), " "))

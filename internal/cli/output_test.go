@@ -22,7 +22,7 @@ func TestC02Forms(t *testing.T) {
 		name: func(s string) string { return s },
 	}
 	for form, want := range map[string]string{
-		"table": "WORD       IS\nfirst[31m  here\n世界         here\n",
+		"table": "WORD       IS\nfirst[31m  here\n世界       here\n",
 		"json":  "[\n  \"first\\u001b[31m\",\n  \"世界\"\n]\n",
 		"jsonl": "\"first\\u001b[31m\"\n\"世界\"\n",
 		"name":  "first[31m\n世界\n",

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
@@ -232,7 +231,7 @@ func fit(rows [][]cell) {
 	for i := range last {
 		width := 0
 		for _, row := range rows {
-			width = max(width, utf8.RuneCountInString(clip(inLine(row[i].text), cellChars)))
+			width = max(width, columns(clip(inLine(row[i].text), cellChars)))
 		}
 		left -= width + 2 // the gap
 	}
@@ -240,7 +239,7 @@ func fit(rows [][]cell) {
 		if row[last].text = inLine(row[last].text); left < 2 {
 			row[last].text = ""
 		} else {
-			row[last].text = clip(row[last].text, left)
+			row[last].text = narrowed(row[last].text, left)
 		}
 	}
 }
@@ -261,7 +260,7 @@ func (r psRow) cells(now clock) []cell {
 	default:
 		age = ago(r.At, now)
 	}
-	return []cell{{text: ""}, {id, bold}, {r.State, psColor(r.Group)}, {text: age}, {text: clip(inLine(r.Title), 24)}, {r.about, dim}}
+	return []cell{{text: ""}, {id, bold}, {r.State, psColor(r.Group)}, {text: age}, {text: narrowed(inLine(r.Title), 24)}, {r.about, dim}}
 }
 
 func psColor(g psGroup) color {

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unicode/utf8"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
@@ -23,8 +22,8 @@ func (o office) Schedules(context.Context, perdure.SessionID) ([]perdure.Schedul
 }
 
 // busyOffice has a thing of each group, with names and questions that are longer than any terminal.
-func busyOffice() office {
-	long, now := strings.Repeat("a long word after another ", 20), time.Now()
+func busyOffice(words string) office {
+	long, now := strings.Repeat(words, 20), time.Now()
 	id := func(kind string, i int) string { return fmt.Sprintf("%s_%032d", kind, i) }
 	var tasks []perdure.Task
 	for i, state := range []perdure.TaskState{perdure.TaskRunning, perdure.TaskAwaitingInput, perdure.TaskSucceeded, perdure.TaskFailed, perdure.TaskCanceled, perdure.TaskUnknown} {
@@ -45,15 +44,25 @@ func busyOffice() office {
 // TestC19Terminal wants the groups of ps on a terminal of 80 columns and 24 lines, in their order, and no row that wraps.
 func TestC19Terminal(t *testing.T) {
 	t.Parallel()
-	code, out, talk := command{args: "ps", engine: busyOffice(), terminal: Terminal{Stdout: true}, env: map[string]string{"NO_COLOR": "1"}}.run(t.Context())
+	for _, words := range []string{"a long word after another ", "界", "e\u0301 "} {
+		t.Run(words, func(t *testing.T) {
+			t.Parallel()
+			fitsTerminal(t, words)
+		})
+	}
+}
+
+func fitsTerminal(t *testing.T, words string) {
+	t.Helper()
+	code, out, talk := command{args: "ps", engine: busyOffice(words), terminal: Terminal{Stdout: true}, env: map[string]string{"NO_COLOR": "1"}}.run(t.Context())
 	if code != exitOK {
 		t.Fatalf("exit code %d: %s", code, talk)
 	}
 	lines := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
 	var titles []string
 	for _, line := range lines {
-		if utf8.RuneCountInString(line) > 80 {
-			t.Errorf("%d columns: %s", utf8.RuneCountInString(line), line)
+		if columns(line) > 80 {
+			t.Errorf("%d columns: %s", columns(line), line)
 		}
 		if !strings.HasPrefix(line, " ") {
 			titles = append(titles, line)
@@ -62,7 +71,7 @@ func TestC19Terminal(t *testing.T) {
 	if got, want := strings.Join(titles, ", "), "Needs you (2), Working (2), Scheduled (1), Done (1), Failed or unknown (3)"; got != want || len(lines) > 24 {
 		t.Errorf("got %s in %d lines, want %s", got, len(lines), want)
 	}
-	if _, piped, _ := (command{args: "ps", engine: busyOffice()}).run(t.Context()); len(piped) <= len(out) {
+	if _, piped, _ := (command{args: "ps", engine: busyOffice(words)}).run(t.Context()); len(piped) <= len(out) {
 		t.Errorf("a pipe has what a terminal has no room for: %s", piped)
 	}
 }
@@ -70,7 +79,7 @@ func TestC19Terminal(t *testing.T) {
 // TestC19Prompt is the line for the prompt of a shell.
 func TestC19Prompt(t *testing.T) {
 	t.Parallel()
-	if code, out, talk := (command{args: "ps --prompt", engine: busyOffice()}).run(t.Context()); code != exitOK || out != "2 running · 2 needs you · 1 unknown · 1 failed\n" {
+	if code, out, talk := (command{args: "ps --prompt", engine: busyOffice("a long word after another ")}).run(t.Context()); code != exitOK || out != "2 running · 2 needs you · 1 unknown · 1 failed\n" {
 		t.Errorf("exit code %d, %q, %s", code, out, talk)
 	}
 	if _, out, _ := (command{args: "ps --prompt", engine: office{scene: &scene{}}}).run(t.Context()); out != "" {

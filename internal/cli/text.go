@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -96,6 +97,48 @@ func clip(s string, n int) string {
 		return s
 	}
 	return string([]rune(s)[:n-1]) + "…"
+}
+
+// columns is how much room text takes in a line of a terminal: two columns for what East Asia writes and for pictures, none for what
+// stands on the character before it.
+func columns(s string) (n int) {
+	for _, r := range s {
+		switch {
+		case unsafeRune(r), unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf):
+		case isWide(r):
+			n += 2
+		default:
+			n++
+		}
+	}
+	return n
+}
+
+func isWide(r rune) bool {
+	switch {
+	case r < 0x1100:
+		return false
+	case r <= 0x115f, r >= 0x2e80 && r <= 0xa4cf && r != 0x303f, r >= 0xa960 && r <= 0xa97f, r >= 0xac00 && r <= 0xd7a3:
+		return true // letters of Korean, Chinese, Japanese
+	case r >= 0xf900 && r <= 0xfaff, r >= 0xfe30 && r <= 0xfe6f, r >= 0xff01 && r <= 0xff60, r >= 0xffe0 && r <= 0xffe6:
+		return true // their other forms
+	}
+	return r >= 0x1f300 && r <= 0x1faff || r >= 0x20000 && r <= 0x3fffd
+}
+
+// narrowed cuts text to n columns of a terminal; the last one says that there was more.
+func narrowed(s string, n int) string {
+	if columns(s) <= n {
+		return s
+	}
+	end, used := 0, 0
+	for i, r := range s {
+		if used += columns(string(r)); used > n-1 {
+			break
+		}
+		end = i + utf8.RuneLen(r)
+	}
+	return s[:end] + "…"
 }
 
 // ago says how long a moment lies back, for tables (C17). It is empty for no moment and never negative.

@@ -193,3 +193,21 @@ func TestC03Color(t *testing.T) {
 		})
 	}
 }
+
+// TestC19Columns cuts text to columns of a terminal, and keeps what fits.
+func TestC19Columns(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]int{"abc": 3, "世界": 4, "e\u0301": 1, "한": 2, "ｆ": 2, "🙂": 2, "\u202ea\x1b": 1, "": 0} {
+		if got := columns(text); got != want {
+			t.Errorf("%q has %d columns, want %d", text, got, want)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		s, n := rapid.StringOf(rapid.SampledFrom([]rune("aé世🙂\u0301한"))).Draw(t, "text"), rapid.IntRange(1, 20).Draw(t, "n")
+		got := narrowed(s, n)
+		kept := strings.TrimSuffix(got, "…")
+		if columns(got) > n || !strings.HasPrefix(s, kept) || columns(s) <= n && got != s || columns(s) > n && columns(got) < n-1 {
+			t.Errorf("narrowed(%q, %d) = %q", s, n, got)
+		}
+	})
+}
