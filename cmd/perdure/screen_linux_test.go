@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -70,18 +71,22 @@ func (s *screen) there() {
 }
 
 func (s *screen) put(r rune) {
-	if s.col >= s.columns {
-		if s.col = s.columns - 1; s.wraps {
+	width := 1
+	if unicode.Is(unicode.Han, r) {
+		width = 2
+	}
+	if s.col+width > s.columns {
+		if s.col = s.columns - width; s.wraps {
 			s.row, s.col = s.row+1, 0
 			s.wrapped++
 		}
 	}
 	s.there()
-	for len(s.rows[s.row]) <= s.col {
+	for len(s.rows[s.row]) < s.col+width {
 		s.rows[s.row] = append(s.rows[s.row], ' ')
 	}
 	s.rows[s.row][s.col] = r
-	s.col++
+	s.col += width
 }
 
 // resize makes it so many columns wide. The cursor stays in the line where it is.
