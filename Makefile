@@ -41,6 +41,7 @@ bench: ## measures Perdure beside plain SQLite, and beside plain Postgres where 
 	CGO_ENABLED=0 go run ./bench/borders
 	CGO_ENABLED=0 go run ./bench/bulk
 	CGO_ENABLED=0 go run ./bench/start
+	CGO_ENABLED=0 go run ./bench/watch
 
 conformance: ## the MCP suites against our server and our client, the inspector's CLI, and two servers of others behind the proxy; installs what it needs of Node
 	@bash scripts/conformance.sh
