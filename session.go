@@ -64,6 +64,15 @@ const (
 	SessionPaused  SessionStatus = "paused"
 )
 
+// Check reports a status that there is not; it is Invalid.
+func (s SessionStatus) Check() error {
+	switch s {
+	case SessionStarted, SessionActive, SessionIdle, SessionWaiting, SessionPaused:
+		return nil
+	}
+	return fmt.Errorf("%w status %q: of started, active, idle, waiting_for_tool_results, paused", Invalid, s)
+}
+
 // NewSession returns the fold of an empty journal.
 func NewSession(id SessionID) *Session {
 	return &Session{

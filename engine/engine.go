@@ -60,7 +60,7 @@ type Sessions interface {
 	Session(ctx context.Context, id perdure.SessionID) (Session, error)
 	// Sessions lists sessions, newest first; limit 0 means all.
 	Sessions(ctx context.Context, limit int) ([]Session, error)
-	// SessionsWhere is Sessions, of those that a filter matches. Invalid: no such labels.
+	// SessionsWhere is Sessions, of those that a filter matches. Invalid: no such labels, or no such status.
 	SessionsWhere(ctx context.Context, filter SessionFilter) ([]Session, error)
 	// DeleteSession removes a session for good, with its subagents' sessions and all that belongs to them: journals, calls,
 	// tasks and their output, files, and what their commands left. A folder of the host in which a session worked stays,
@@ -74,8 +74,9 @@ type Sessions interface {
 
 // SessionFilter narrows a list of sessions. The zero value lists all.
 type SessionFilter struct {
-	Labels perdure.LabelFilter // only those that have all of these
-	Limit  int                 // 0: no limit
+	Labels perdure.LabelFilter   // only those that have all of these
+	Status perdure.SessionStatus // only those that stand there; empty: all
+	Limit  int                   // 0: no limit
 }
 
 // Conversations speaks in sessions.

@@ -33,22 +33,31 @@ func (s Session) Unread() bool { return s.LastSeq > s.TakenSeq }
 
 // SessionFilter narrows a list of sessions. The zero value lists all.
 type SessionFilter struct {
-	Unrested bool                // only those that a worker drives or drove: Worker is set
-	Parent   perdure.SessionID   // only its children; empty: everybody
-	Org      string              // with OneOrg: only those of this org, which may be the empty one
-	OneOrg   bool                // else of all; not together with the two above
-	Labels   perdure.LabelFilter // only those that have all of these; not together with Unrested and Parent
-	Limit    int                 // 0: no limit
+	Unrested bool                  // only those that a worker drives or drove: Worker is set
+	Parent   perdure.SessionID     // only its children; empty: everybody
+	Org      string                // with OneOrg: only those of this org, which may be the empty one
+	OneOrg   bool                  // else of all; not together with the two above
+	Labels   perdure.LabelFilter   // only those that have all of these; not together with Unrested and Parent
+	Status   perdure.SessionStatus // only those that stand there; empty: all; not together with Unrested and Parent
+	Limit    int                   // 0: no limit
 }
 
 // Check says what is wrong with a filter; it is Invalid.
 func (f SessionFilter) Check() error {
 	byWork := f.Parent != "" || f.Unrested
-	if byWork && (f.OneOrg || len(f.Labels) > 0) {
-		return fmt.Errorf("%w filter: of an org and with labels, or by their work", perdure.Invalid)
+	if byWork && (f.OneOrg || f.Matched()) {
+		return fmt.Errorf("%w filter: of an org, with labels and by their status, or by their work", perdure.Invalid)
+	}
+	if f.Status != "" {
+		if err := f.Status.Check(); err != nil {
+			return fmt.Errorf("filter: %w", err)
+		}
 	}
 	return f.Labels.Check()
 }
+
+// Matched reports whether a filter looks at what sessions say of themselves, beside whose they are.
+func (f SessionFilter) Matched() bool { return len(f.Labels) > 0 || f.Status != "" }
 
 // Snapshot is a cached fold of a session (O8). It is never the truth.
 type Snapshot struct {

@@ -262,6 +262,15 @@ func sessionLabeled(t *testing.T, open Harness) {
 	if !errors.Is(wrong, perdure.Invalid) || !errors.Is(noTerm, perdure.Invalid) {
 		t.Errorf("got %v, %v", wrong, noTerm)
 	}
+	for status, n := range map[perdure.SessionStatus]int{changed.Status: 1, perdure.SessionPaused: 0} {
+		found, err := s.eng.SessionsWhere(s.ctx, engine.SessionFilter{Status: status, Labels: perdure.LabelFilter{"env=prod"}})
+		if err != nil || len(found) != n {
+			t.Errorf("%s: got %+v, %v, want %d", status, found, err, n)
+		}
+	}
+	if _, err := s.eng.SessionsWhere(s.ctx, engine.SessionFilter{Status: "asleep"}); !errors.Is(err, perdure.Invalid) {
+		t.Errorf("no such status: %v", err)
+	}
 	s.say("hi")
 	s.rest()
 	fork, err := s.eng.Fork(s.ctx, s.id, engine.Fork{})

@@ -82,7 +82,7 @@ func (e *Engine) Sessions(ctx context.Context, limit int) ([]engine.Session, err
 // SessionsWhere lists the sessions that a filter matches, newest first.
 func (e *Engine) SessionsWhere(ctx context.Context, f engine.SessionFilter) (list []engine.Session, err error) {
 	which := listFor(ctx, f.Limit)
-	which.Labels = f.Labels
+	which.Labels, which.Status = f.Labels, f.Status
 	return list, e.view(ctx, func(r store.Reader) error {
 		list = nil
 		rows, err := r.Sessions(which)

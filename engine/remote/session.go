@@ -45,11 +45,11 @@ func (e *Engine) Sessions(ctx context.Context, limit int) ([]engine.Session, err
 
 // SessionsWhere lists the sessions that a filter matches, newest first.
 func (e *Engine) SessionsWhere(ctx context.Context, f engine.SessionFilter) ([]engine.Session, error) {
-	r := request{what: "sessions", path: "/v1/sessions"}
+	r := request{what: "sessions", path: "/v1/sessions", query: url.Values{}}
+	if f.Status != "" {
+		r.query.Set("state", string(f.Status))
+	}
 	for _, term := range f.Labels {
-		if r.query == nil {
-			r.query = url.Values{}
-		}
 		r.query.Add("label", string(term))
 	}
 	return list[engine.Session](ctx, e, r, f.Limit)

@@ -61,4 +61,17 @@ func TestLabels(t *testing.T) {
 		}
 		r.refusal(r.do(get("/v1/sessions?label=Env")), 400, "invalid")
 	})
+	t.Run("go_with_the_state", func(t *testing.T) {
+		base := "/v1/sessions?limit=2&label=walk%3D1&state="
+		page := want[listed[engine.Session]](r, 200, get(base+"started"))
+		if len(page.Items) != 2 || page.Next == "" {
+			t.Errorf("got %+v", page)
+		}
+		want[listed[engine.Session]](r, 200, get(base+"started&cursor="+url.QueryEscape(page.Next)))
+		r.refusal(r.do(get(base+"idle&cursor="+url.QueryEscape(page.Next))), 400, "invalid")
+		if none := want[listed[engine.Session]](r, 200, get(base+"paused")); len(none.Items) != 0 {
+			t.Errorf("got %+v", none)
+		}
+		r.refusal(r.do(get(base+"asleep")), 400, "invalid")
+	})
 }

@@ -111,9 +111,13 @@ func (a *API) createSession(ctx context.Context, _ *struct{}, in newSession) (*c
 // skipped and none is shown twice. Whoever goes on is likely to go on further, so more is read for them than a page.
 func (a *API) listSessions(ctx context.Context, in *struct {
 	Paged
-	Label []string `query:"label,explode" example:"[\"env=prod\"]" doc:"Only sessions with this label: its key, or key=value. Given several times, at most 16, all must hold."`
+	State perdure.SessionStatus `query:"state" enum:"started,active,idle,waiting_for_tool_results,paused" doc:"Only sessions that stand there."`
+	Label []string              `query:"label,explode" example:"[\"env=prod\"]" doc:"Only sessions with this label: its key, or key=value. Given several times, at most 16, all must hold."`
 }) (*page[engine.Session], error) {
-	which, filter := whose(ctx)+"sessions", engine.SessionFilter{}
+	which, filter := whose(ctx)+"sessions", engine.SessionFilter{Status: in.State}
+	if in.State != "" {
+		which += "\nstate " + string(in.State) // no label has a blank in its key
+	}
 	for _, term := range in.Label {
 		which += "\n" + term // a cursor is one of its filter
 		filter.Labels = append(filter.Labels, perdure.LabelTerm(term))

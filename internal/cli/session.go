@@ -37,6 +37,7 @@ type sessionCommand struct {
 
 type sessionList struct {
 	output
+	State string   `help:"Only sessions that stand there: started, active, idle, waiting_for_tool_results or paused." placeholder:"STATE" enum:",started,active,idle,waiting_for_tool_results,paused" default:""`
 	Label []string `help:"Only sessions with this label: KEY, or KEY=VALUE. Given several times, all must hold." placeholder:"LABEL" sep:"none"`
 	Limit int      `help:"How many; 0: all." default:"0"`
 }
@@ -67,7 +68,7 @@ func (c *sessionList) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	return a.read(ctx, func(eng Engine) error {
-		all, err := eng.SessionsWhere(ctx, engine.SessionFilter{Labels: terms, Limit: max(c.Limit, 0)})
+		all, err := eng.SessionsWhere(ctx, engine.SessionFilter{Labels: terms, Status: perdure.SessionStatus(c.State), Limit: max(c.Limit, 0)})
 		if err != nil {
 			return fmt.Errorf("list sessions: %w", err)
 		}

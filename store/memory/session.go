@@ -40,7 +40,7 @@ func (v *view) Sessions(filter store.SessionFilter) ([]store.Session, error) {
 	}
 	var found []store.Session
 	for _, s := range v.sessions.from("") {
-		if (!filter.Unrested || s.Worker != "") && (filter.Parent == "" || filter.Parent == s.Parent) && (!filter.OneOrg || filter.Org == s.Org) && filter.Labels.Matches(s.Labels) {
+		if (!filter.Unrested || s.Worker != "") && (filter.Parent == "" || filter.Parent == s.Parent) && (!filter.OneOrg || filter.Org == s.Org) && (filter.Status == "" || filter.Status == s.Status) && filter.Labels.Matches(s.Labels) {
 			found = append(found, cloneSession(s.Session))
 		}
 	}

@@ -19,9 +19,9 @@ const (
 	withValue    = `id IN (SELECT session_id FROM session_label WHERE name = $%d AND value = $%d)`
 )
 
-// listLabeled is the query for sessions by their labels, with its arguments. There are as many texts of it as shapes of filters,
+// listMatching is the query for sessions by their labels and status, with its arguments. There are as many texts of it as shapes of filters,
 // which are bounded.
-func listLabeled(filter store.SessionFilter) (query string, args []any) {
+func listMatching(filter store.SessionFilter) (query string, args []any) {
 	args = []any{orAll(filter.Limit)}
 	var terms []string
 	add := func(text string, values ...any) {
@@ -34,6 +34,9 @@ func listLabeled(filter store.SessionFilter) (query string, args []any) {
 	}
 	if filter.OneOrg {
 		add(`org = $%d`, filter.Org)
+	}
+	if filter.Status != "" {
+		add(`status = $%d`, filter.Status)
 	}
 	for _, term := range filter.Labels {
 		key, value, exact := term.Parts()

@@ -52,8 +52,8 @@ func (tx *Tx) Sessions(filter store.SessionFilter) ([]store.Session, error) {
 	}
 	query, args := listSessions, []any{orAll(filter.Limit)}
 	switch {
-	case len(filter.Labels) > 0:
-		query, args = listLabeled(filter)
+	case filter.Matched():
+		query, args = listMatching(filter)
 	case filter.OneOrg:
 		query, args = listOfOrg, append(args, filter.Org)
 	case filter.Parent != "" && filter.Unrested:

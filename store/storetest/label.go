@@ -15,6 +15,41 @@ func labelLaws() []law {
 		{"refuse_what_is_none", refuseLabels},
 		{"find_their_sessions", listLabeled},
 		{"find_nothing_that_is_gone", labelsGone},
+		{"and_status_find_sessions", listByStatus},
+	}
+}
+
+// listByStatus finds sessions by where they stand, with whose they are and what they are labeled.
+func listByStatus(s *subject) {
+	at := func(n int, status perdure.SessionStatus, org string, labels perdure.Labels) perdure.SessionID {
+		row := s.newSession()
+		row.Org, row.CreatedAt, row.Labels, row.Status = org, moment(n), labels, status
+		s.write(func(tx store.Tx) error { return tx.CreateSession(row) })
+		return row.ID
+	}
+	idle := at(1, perdure.SessionIdle, "", perdure.Labels{"env": "prod"})
+	moves := at(2, perdure.SessionIdle, "acme", nil)
+	paused := at(3, perdure.SessionPaused, "", nil)
+	for _, c := range []struct {
+		filter store.SessionFilter
+		want   []perdure.SessionID
+	}{
+		{store.SessionFilter{Status: perdure.SessionIdle}, []perdure.SessionID{moves, idle}},
+		{store.SessionFilter{Status: perdure.SessionIdle, Limit: 1}, []perdure.SessionID{moves}},
+		{store.SessionFilter{Status: perdure.SessionIdle, OneOrg: true}, []perdure.SessionID{idle}},
+		{store.SessionFilter{Status: perdure.SessionIdle, Labels: perdure.LabelFilter{"env"}}, []perdure.SessionID{idle}},
+		{store.SessionFilter{Status: perdure.SessionPaused, Labels: perdure.LabelFilter{"env"}}, nil},
+		{store.SessionFilter{Status: perdure.SessionPaused}, []perdure.SessionID{paused}},
+		{store.SessionFilter{Status: perdure.SessionWaiting}, nil},
+	} {
+		s.same("found", s.listed(c.filter), c.want)
+	}
+	s.take(moves, mint[perdure.WorkerID](s))
+	s.write(func(tx store.Tx) error { return tx.SaveSession(moves, "t", perdure.SessionActive) })
+	s.same("found once it stands elsewhere", s.listed(store.SessionFilter{Status: perdure.SessionIdle}), []perdure.SessionID{idle})
+	s.same("found where it stands now", s.listed(store.SessionFilter{Status: perdure.SessionActive}), []perdure.SessionID{moves})
+	for _, f := range []store.SessionFilter{{Status: "asleep"}, {Status: perdure.SessionIdle, Parent: idle}, {Status: perdure.SessionIdle, Unrested: true}} {
+		s.refused(perdure.Invalid, func(tx store.Tx) error { _, err := tx.Sessions(f); return err })
 	}
 }
 
