@@ -66,7 +66,7 @@ func TestC07Typed(t *testing.T) {
 
 	x = attach(asking, "--exit-status")
 	x.shows("it asks: ")
-	x.press("nonsense\x15{\"colour\":\x1b[D \"gr世\x7f\x7f\x7fblue\"}\r")
+	x.press("nonsense\x1c\x15{\"colour\":\x1b[D \"gr世\x7f\x7f\x7fblue\"}\r")
 	x.shows(asking + " has ended: succeeded")
 	x.ends(0)
 	if got := h.says("task", "show", asking, "-o", "json"); !strings.Contains(got, `blue`) || strings.Contains(got, "nonsense") {

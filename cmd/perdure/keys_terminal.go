@@ -9,15 +9,15 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// terminalKeys lets keys come one by one, without an echo, and Ctrl-Q reach us. The returned function puts the terminal back
-// as it was. It asks stty, which every system with terminals of this kind has. Unavailable: there is none, and keys come in
-// lines.
+// terminalKeys lets keys come one by one, without an echo, and Ctrl-Q reach us, and so does Ctrl-\, which would end us with the
+// terminal as it is then. The returned function puts the terminal back as it was. It asks stty, which every system with terminals of
+// this kind has. Unavailable: there is none, and keys come in lines.
 func terminalKeys() (restore func() error, err error) {
 	before, err := stty("-g")
 	if err != nil {
 		return nil, err
 	}
-	if _, err := stty("-icanon", "-echo", "-ixon", "min", "1", "time", "0"); err != nil {
+	if _, err := stty("-icanon", "-echo", "-ixon", "quit", "undef", "min", "1", "time", "0"); err != nil {
 		return nil, err
 	}
 	return func() error {
