@@ -64,10 +64,10 @@ type AgentWrite struct {
 	Overlay agent.Overlay     // what it says itself. It holds no secrets
 }
 
-// CheckAgentName returns what is wrong with a name for an agent that is new. It is Invalid. What looks like the id of an agent is none.
+// CheckAgentName returns what is wrong with a name for an agent or a harness that is new. It is Invalid. What looks like the id of one is none.
 func CheckAgentName(name string) error {
 	_, err := perdure.ParseID[perdure.AgentID](name)
-	if err == nil || !agentName.MatchString(name) {
+	if _, other := perdure.ParseID[perdure.HarnessID](name); err == nil || other == nil || !agentName.MatchString(name) {
 		return fmt.Errorf("%w name %.80q: 1 to 64 letters, digits and . _ -, of which the first is a letter or a digit; an id is none", perdure.Invalid, name)
 	}
 	return nil

@@ -36,6 +36,7 @@ type Engine interface {
 	Tools
 	Agents
 	AgentStarts
+	Harnesses
 	Connections
 	Providers
 	HostCalls

@@ -159,6 +159,8 @@ func newDesk(t *testing.T) *desk {
 	d.write(filepath.Join(d.dir, "hello.txt"), "hello\n")
 	d.write(filepath.Join(d.dir, "agent.yaml"), "name: applied\nsystem_prompt: You read.\n")
 	d.write(filepath.Join(d.dir, "written.yaml"), "name: written\n")
+	d.write(filepath.Join(d.dir, "house.yaml"), "name: house\n")
+	d.write(filepath.Join(d.dir, "harness.yaml"), "name: layer\nparent: house\nsystem_prompt: You are brief.\n")
 	d.write(filepath.Join(d.dir, "word.yaml"), "steps:\n  - text: ok\n")
 	d.write(filepath.Join(d.dir, "key.txt"), "s3cr3t\n")
 	d.must("egress allow --webhook " + strings.TrimPrefix(hook.URL, "http://") + " --data " + d.data)
@@ -187,6 +189,7 @@ func newDesk(t *testing.T) *desk {
 		return d.must("task list --session "+build+" --state running --jq length") == "2" && alive(t, d.data) == 3 && d.must("approval list --jq length") == "4"
 	})
 	d.must("agent apply " + filepath.Join(d.dir, "written.yaml"))
+	d.must("harness apply " + filepath.Join(d.dir, "house.yaml"))
 	d.must("file put " + kept + " " + filepath.Join(d.dir, "hello.txt") + " /hello.txt")
 	d.must("value set " + kept + " colour blue")
 	d.must("schedule create @daily --session " + kept + " --message hello --title daily")
@@ -415,7 +418,7 @@ func destroying() [][2]string {
 		{"budget remove {budget}", "budget show"}, {"session delete doomed", "session list --jq [.[].id]"}, {"token revoke reader", "token list"},
 		{"file rm {kept} /hello.txt", "file ls {kept}"}, {"value delete {kept} colour", "value list {kept}"}, {"secret delete {kept} BANK_KEY", "secret list {kept}"},
 		{"resource release {doubt} box", "resource list {doubt}"}, {"webhook delete {hook}", "webhook list"},
-		{"agent delete written", "agent list"},
+		{"agent delete written", "agent list"}, {"harness delete house", "harness list"},
 	}
 }
 

@@ -30,6 +30,16 @@ func (r *reader) AgentVersions(ctx context.Context, id string, limit int) ([]eng
 	})
 }
 
+// Harnesses implements engine.Harnesses.
+func (r *reader) Harnesses(ctx context.Context) ([]engine.HarnessEntry, error) {
+	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) ([]engine.HarnessEntry, error) { return eng.Harnesses(ctx) })
+}
+
+// Harness implements engine.Harnesses.
+func (r *reader) Harness(ctx context.Context, id string) (engine.HarnessEntry, error) {
+	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) (engine.HarnessEntry, error) { return eng.Harness(ctx, id) })
+}
+
 // Connections implements engine.Connections.
 func (r *reader) Connections(ctx context.Context) ([]engine.Connection, error) {
 	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) ([]engine.Connection, error) { return eng.Connections(ctx) })

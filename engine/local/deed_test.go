@@ -111,6 +111,12 @@ func deedsOf(ctx context.Context, eng *local.Engine, session perdure.SessionID, 
 			return err
 		}
 	}
+	lay := func(version int64, prompt string) func() error {
+		return func() error {
+			_, err := eng.PutHarness(ctx, engine.HarnessWrite{Name: "house", Version: version, Overlay: agent.Overlay{SystemPrompt: prompt}})
+			return err
+		}
+	}
 	set := func() error {
 		return eng.SetSecret(ctx, session, engine.SecretWrite{Name: "KEY", Value: "correct-horse"})
 	}
@@ -122,6 +128,9 @@ func deedsOf(ctx context.Context, eng *local.Engine, session perdure.SessionID, 
 		{"agent.created", put(0, "Read.")},
 		{"agent.changed", put(1, "Read slowly.")},
 		{"agent.deleted", func() error { return eng.DeleteAgent(ctx, "reader", 2) }},
+		{"harness.created", lay(0, "Be brief.")},
+		{"harness.changed", lay(1, "Be polite.")},
+		{"harness.deleted", func() error { return eng.DeleteHarness(ctx, "house", 2) }},
 		{"webhook.created", func() error { _, err := eng.CreateWebhook(ctx, hook); return err }},
 		{"webhook.changed", func() error { _, err := eng.ChangeWebhook(ctx, hook.ID, webhook.Change{Enabled: &off}); return err }},
 		{"webhook.rotated", func() error { _, err := eng.RotateWebhook(ctx, hook.ID); return err }},
@@ -138,6 +147,7 @@ func state(t *testing.T, st store.Store) string {
 		secrets, failed := r.Secrets(store.SecretFilter{})
 		hooks, broken := r.Webhooks()
 		agents, wrong := r.Agents(agent.StatusFilter{All: true})
+		layers, amiss := r.Harnesses(agent.StatusFilter{All: true})
 		for _, one := range sessions {
 			fmt.Fprintln(&text, one.ID)
 		}
@@ -150,7 +160,10 @@ func state(t *testing.T, st store.Store) string {
 		for _, one := range agents {
 			fmt.Fprintln(&text, one.ID, one.Version, one.Status)
 		}
-		return errors.Join(err, failed, broken, wrong)
+		for _, one := range layers {
+			fmt.Fprintln(&text, one.ID, one.Version, one.Status)
+		}
+		return errors.Join(err, failed, broken, wrong, amiss)
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -7,14 +7,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/agent"
 	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/internal/effect"
-	"github.com/perdure/perdure/internal/sessionport"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
 )
@@ -29,33 +27,9 @@ func (e *Engine) findAgent(ctx context.Context, id string) (given *GivenAgent, k
 		return &one, kept, nil
 	}
 	return nil, kept, e.view(ctx, func(r store.Reader) error {
-		kept, err = keptNamed(r, id)
+		kept, err = agents().named(r, id)
 		return err
 	})
-}
-
-// keptNamed returns the kept agent of an id, or the one that is not deleted and has a name. NotFound: there is none. Conflict: there are several.
-func keptNamed(r store.Reader, id string) (agent.Agent, error) {
-	kept, found, err := r.Agent(perdure.AgentID(id))
-	if err != nil || found {
-		return kept, err
-	}
-	named, err := keptOf(r, id)
-	switch {
-	case err != nil:
-		return agent.Agent{}, err
-	case len(named) == 0:
-		return agent.Agent{}, fmt.Errorf("agent %.80q: %w", id, perdure.NotFound)
-	case len(named) > 1:
-		return agent.Agent{}, fmt.Errorf("%w: %d agents are called %.80q: name one by its id, such as %s", perdure.Conflict, len(named), id, named[0].ID)
-	}
-	return named[0], nil
-}
-
-// keptOf lists the kept agents of a name that are not deleted.
-func keptOf(r store.Reader, name string) ([]agent.Agent, error) {
-	all, err := r.Agents(agent.StatusFilter{All: true})
-	return slices.DeleteFunc(all, func(a agent.Agent) bool { return a.Name != name || a.Status == agent.Deleted }), err
 }
 
 // AgentVersions returns an agent as each write left it.
@@ -83,13 +57,17 @@ func (e *Engine) PutAgent(ctx context.Context, w engine.AgentWrite) (engine.Agen
 	if w.ID == "" {
 		w.ID = effect.NewID[perdure.AgentID]()
 	}
-	var put agent.Agent
-	err := e.cfg.Store.InTx(ctx, func(tx store.Tx) (err error) {
-		put, err = putAgent(ctx, tx, w)
-		return err
+	put, err := write(ctx, e.cfg.Store, agents(), keptWrite[agent.Agent]{
+		name: w.Name, version: w.Version, id: string(w.ID),
+		fresh: func() agent.Agent { return agent.Agent{ID: w.ID, Name: w.Name} },
+		same:  func(a agent.Agent) bool { return a.Harness == w.Harness && sameLayer(a.Overlay, w.Overlay) },
+		next: func(a agent.Agent) agent.Agent {
+			a.Harness, a.Overlay, a.Version = w.Harness, w.Overlay, w.Version
+			return a
+		},
 	})
 	if err != nil {
-		return engine.AgentEntry{}, fmt.Errorf("put agent %.80q: %w", w.Name, err)
+		return engine.AgentEntry{}, err
 	}
 	return keptEntry(put)
 }
@@ -101,51 +79,6 @@ func (e *Engine) keeps(name string) error {
 		err = fmt.Errorf("%w: agent %.80q was given to the program, and is not kept: change it where it was given, which is mcp.json for perdure", perdure.Conflict, name)
 	}
 	return err
-}
-
-// putAgent is the commit of a write. One that changes nothing writes nothing.
-func putAgent(ctx context.Context, tx store.Tx, w engine.AgentWrite) (agent.Agent, error) {
-	named, err := keptOf(tx, w.Name)
-	if byID, found, failed := tx.Agent(perdure.AgentID(w.Name)); found || failed != nil {
-		named, err = []agent.Agent{byID}, failed
-	}
-	switch {
-	case err != nil:
-		return agent.Agent{}, err
-	case len(named) > 1:
-		return agent.Agent{}, fmt.Errorf("%w: there are %d of this name: name one by its id, such as %s", perdure.Conflict, len(named), named[0].ID)
-	case len(named) == 0 && w.Version != 0:
-		return agent.Agent{}, fmt.Errorf("%w, and version %d of it was read", perdure.NotFound, w.Version)
-	case len(named) == 0:
-		return addAgent(ctx, tx, w)
-	}
-	next := named[0]
-	next.Harness, next.Overlay = w.Harness, w.Overlay
-	same := named[0].Harness == w.Harness && sameLayer(named[0].Overlay, w.Overlay) && named[0].Status != agent.Deleted
-	if same && (w.Version == next.Version || w.ID == next.ID && next.Version == 1) { // or it was made by this write before
-		return named[0], nil
-	}
-	next.Version = w.Version
-	return sessionport.PutAgent(ctx, tx, next)
-}
-
-// addAgent makes an agent. The names are compared once the directory is written, which nobody else does meanwhile.
-func addAgent(ctx context.Context, tx store.Tx, w engine.AgentWrite) (agent.Agent, error) {
-	if _, err := perdure.ParseID[perdure.AgentID](w.Name); err == nil {
-		return agent.Agent{}, fmt.Errorf("agent %s: %w", w.Name, perdure.NotFound)
-	}
-	if err := engine.CheckAgentName(w.Name); err != nil {
-		return agent.Agent{}, err
-	}
-	put, err := sessionport.PutAgent(ctx, tx, agent.Agent{ID: w.ID, Name: w.Name, Harness: w.Harness, Overlay: w.Overlay})
-	if err != nil {
-		return agent.Agent{}, err
-	}
-	named, err := keptOf(tx, w.Name)
-	if err == nil && len(named) > 1 {
-		err = fmt.Errorf("%w: somebody else made an agent of this name meanwhile: read it", perdure.Conflict)
-	}
-	return put, err
 }
 
 // sameLayer reports whether two overlays say the same.
@@ -160,24 +93,10 @@ func (e *Engine) DeleteAgent(ctx context.Context, id string, version int64) erro
 	if err := e.keeps(id); err != nil {
 		return fmt.Errorf("delete agent: %w", err)
 	}
-	err := e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
-		kept, err := keptNamed(tx, id)
-		switch {
-		case err != nil:
-			return err
-		case kept.Status == agent.Deleted:
-			return fmt.Errorf("agent %.80q: %w: it is deleted", id, perdure.NotFound)
-		case version != 0 && version != kept.Version:
-			return fmt.Errorf("%w: version %d of it was read, and it has version %d: read it again", perdure.Conflict, version, kept.Version)
-		}
-		kept.Status = agent.Deleted
-		_, err = sessionport.PutAgent(ctx, tx, kept)
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("delete agent: %w", err)
-	}
-	return nil
+	return erase(ctx, e.cfg.Store, agents(), keptErase[agent.Agent]{id: id, version: version, gone: func(a agent.Agent) agent.Agent {
+		a.Status = agent.Deleted
+		return a
+	}})
 }
 
 // StartOf starts a session of an agent that is kept or was given. The order is told from others by what it says, and not by what

@@ -46,7 +46,7 @@ func (e *Engine) PutAgent(ctx context.Context, w engine.AgentWrite) (a engine.Ag
 	}{w.ID, w.Harness, w.Overlay}
 	r := request{what: fmt.Sprintf("put agent %.80q", w.Name), path: "/v1/agents/" + keySegment(w.Name), body: body, put: true, header: map[string]string{ifNoneMatch: "*"}}
 	if w.Version != 0 {
-		if r.header, err = e.ofVersion(ctx, w.Name, w.Version); err != nil {
+		if r.header, err = e.ofVersion(ctx, "agent", w.Name, w.Version); err != nil {
 			return a, err
 		}
 	}
@@ -61,7 +61,7 @@ func (e *Engine) DeleteAgent(ctx context.Context, id string, version int64) (err
 	}
 	r := request{what: fmt.Sprintf("delete agent %.80q", id), path: "/v1/agents/" + keySegment(id), remove: true}
 	if version != 0 {
-		if r.header, err = e.ofVersion(ctx, id, version); err != nil {
+		if r.header, err = e.ofVersion(ctx, "agent", id, version); err != nil {
 			return err
 		}
 	}
@@ -69,15 +69,64 @@ func (e *Engine) DeleteAgent(ctx context.Context, id string, version int64) (err
 	return err
 }
 
-// ofVersion is the condition that an agent still has a version. Conflict: it has another one.
-func (e *Engine) ofVersion(ctx context.Context, id string, version int64) (map[string]string, error) {
-	var now engine.AgentEntry
-	header, err := e.call(ctx, request{what: fmt.Sprintf("agent %.80q", id), path: "/v1/agents/" + keySegment(id)}, &now)
+// Harnesses lists harnesses.
+func (e *Engine) Harnesses(ctx context.Context) ([]engine.HarnessEntry, error) {
+	return list[engine.HarnessEntry](ctx, e, request{what: "harnesses", path: "/v1/harnesses"}, 0)
+}
+
+// Harness returns a harness.
+func (e *Engine) Harness(ctx context.Context, id string) (h engine.HarnessEntry, err error) {
+	return h, e.named(ctx, request{what: "harness", path: "/v1/harnesses/"}, id, &h)
+}
+
+// PutHarness adds or replaces a harness.
+func (e *Engine) PutHarness(ctx context.Context, w engine.HarnessWrite) (h engine.HarnessEntry, err error) {
+	if w.Name == "" { // the path could not say it
+		return h, fmt.Errorf("put harness: %w", engine.CheckAgentName(w.Name))
+	}
+	body := struct {
+		ID     perdure.HarnessID `json:"id,omitempty"`
+		Parent perdure.HarnessID `json:"parent_id,omitempty"`
+		agent.Overlay
+	}{w.ID, w.Parent, w.Overlay}
+	r := request{what: fmt.Sprintf("put harness %.80q", w.Name), path: "/v1/harnesses/" + keySegment(w.Name), body: body, put: true, header: map[string]string{ifNoneMatch: "*"}}
+	if w.Version != 0 {
+		if r.header, err = e.ofVersion(ctx, "harness", w.Name, w.Version); err != nil {
+			return h, err
+		}
+	}
+	_, err = e.call(ctx, r, &h)
+	return h, err
+}
+
+// DeleteHarness makes a tombstone of a harness.
+func (e *Engine) DeleteHarness(ctx context.Context, id string, version int64) (err error) {
+	if id == "" {
+		return fmt.Errorf("delete harness: %w", perdure.NotFound)
+	}
+	r := request{what: fmt.Sprintf("delete harness %.80q", id), path: "/v1/harnesses/" + keySegment(id), remove: true}
+	if version != 0 {
+		if r.header, err = e.ofVersion(ctx, "harness", id, version); err != nil {
+			return err
+		}
+	}
+	_, err = e.call(ctx, r, nil)
+	return err
+}
+
+// ofVersion is the condition that an agent or a harness still has a version. Conflict: it has another one.
+func (e *Engine) ofVersion(ctx context.Context, noun, id string, version int64) (map[string]string, error) {
+	var now struct {
+		Source  string `json:"source"`
+		Version int64  `json:"version"`
+	}
+	what, path := fmt.Sprintf("%s %.80q", noun, id), map[string]string{"agent": "/v1/agents/", "harness": "/v1/harnesses/"}[noun]
+	header, err := e.call(ctx, request{what: what, path: path + keySegment(id)}, &now)
 	switch {
 	case err != nil:
 		return nil, err
-	case now.Source == engine.AgentKept && now.Version != version:
-		return nil, fmt.Errorf("agent %.80q: %w: version %d of it was read, and it has version %d: read it again", id, perdure.Conflict, version, now.Version)
+	case now.Source != engine.AgentGiven && now.Version != version:
+		return nil, fmt.Errorf("%s: %w: version %d of it was read, and it has version %d: read it again", what, perdure.Conflict, version, now.Version)
 	}
 	return map[string]string{ifMatch: header.Get("ETag")}, nil
 }

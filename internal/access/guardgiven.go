@@ -27,11 +27,7 @@ func (g *Guard) Agents(ctx context.Context) ([]engine.AgentEntry, error) {
 
 // Agent returns an agent. Who may write it may see it, too: that is how they know what they write over.
 func (g *Guard) Agent(ctx context.Context, id string) (engine.AgentEntry, error) {
-	scope := Read
-	if p, _ := From(ctx); p.May(Admin) {
-		scope = Admin
-	}
-	ctx, own, err := g.house(ctx, scope)
+	ctx, own, err := g.house(ctx, readOrAdmin(ctx))
 	if err == nil && !own {
 		err = nothingNamed("agent", id)
 	}

@@ -19,9 +19,9 @@ import (
 var methodsOf = map[string]string{
 	"read write approve": `
 		AgentVersions Agents Approval Approvals BudgetEntries Budgets Bulk Calls CheckBudgets Connections Costs EffectiveAgent
-		Events File Files FindCall Follow NextFires Providers Resource Resources Schedule ScheduleFires Schedules Secrets
+		Events File Files FindCall Follow Harnesses NextFires Providers Resource Resources Schedule ScheduleFires Schedules Secrets
 		Session Sessions SessionsWhere Task TaskLog TaskMessages Tasks Tools Value Values WaitIdle WaitTask`,
-	"read write approve admin": "Agent", // who may write it sees what they write over
+	"read write approve admin": "Agent Harness", // who may write it sees what they write over
 	"write": `
 		AnswerCall Backfill CallTool CancelTask CancelTasks CancelWhere ChangeSession CreateSchedule DeleteSchedule
 		DeleteSession DetachCall DrainReady Fork Interrupt MoveFile NewSession NewSessionAs PauseSchedule PauseSession
@@ -30,7 +30,7 @@ var methodsOf = map[string]string{
 	"approve": `
 		DecideApproval ReleaseResource ResolveCall ResolveTask ResumeSession`,
 	"admin": `
-		Audit ChangeWebhook CreateWebhook DeleteAgent DeleteWebhook Export Import PutAgent RedeliverWebhook RemoveBudget
+		Audit ChangeWebhook CreateWebhook DeleteAgent DeleteHarness DeleteWebhook Export Import PutAgent PutHarness RedeliverWebhook RemoveBudget
 		RevokeToken RotateWebhook SetBudget TestConnection TestWebhook Tokens Webhook WebhookDeliveries Webhooks`,
 	"": "CreateToken", // of this order, which is for another org: that is for root alone
 }

@@ -1,10 +1,8 @@
 package api
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"strconv"
 
@@ -106,7 +104,7 @@ func (a *API) listAgentVersions(ctx context.Context, in *struct {
 	})
 }
 
-// putAgent writes an agent. What it compares it has read itself, and the engine compares the version again in the commit.
+// putAgent writes an agent.
 func (a *API) putAgent(ctx context.Context, in *struct {
 	OfAgent
 	Conditions
@@ -118,52 +116,20 @@ func (a *API) putAgent(ctx context.Context, in *struct {
 	if w.ID == "" {
 		w.ID = newID[perdure.AgentID](ctx)
 	}
-	old, tag, err := a.agentNow(ctx, in.ID)
-	if err != nil {
-		return nil, err
-	}
-	if _, notID := perdure.ParseID[perdure.AgentID](in.ID); tag == "" && notID == nil {
-		return nil, fmt.Errorf("put agent %s: %w", in.ID, perdure.NotFound)
-	}
-	made := old.ID == string(w.ID) && old.Version == 1 // by this request, begun before
-	switch {
-	case tag != "" && !made && requestOf(ctx).again && in.superseded(ctx, old.UpdatedAt):
-		return &taggedAgent{old}, nil
-	case tag != "" && !made && old.Source == engine.AgentKept && !in.given():
-		return nil, &Problem{Status: http.StatusPreconditionRequired, Detail: "there is such an agent: send If-Match with the ETag that you read"}
-	case tag != "" && !made && old.Source == engine.AgentKept || tag == "":
-		if err := in.allow(tag); err != nil {
-			return nil, err
-		}
-		w.Version = old.Version
-	}
-	put, err := a.cfg.Engine.PutAgent(ctx, w)
-	return &taggedAgent{put}, a.agentAllows(ctx, in.ID, in.Conditions, err)
+	put, err := a.keptAgents().put(ctx, putting[engine.AgentEntry]{name: in.ID, id: string(w.ID), Conditions: in.Conditions, put: func(version int64) (engine.AgentEntry, error) {
+		w.Version = version
+		return a.cfg.Engine.PutAgent(ctx, w)
+	}})
+	return &taggedAgent{put}, err
 }
 
-// agentNow returns an agent with its ETag, which is empty when there is none.
-func (a *API) agentNow(ctx context.Context, id string) (one engine.AgentEntry, tag string, err error) {
-	one, err = a.cfg.Engine.Agent(ctx, id)
-	switch {
-	case errors.Is(err, perdure.NotFound):
-		return one, "", nil
-	case err != nil:
-		return one, "", err
+func (a *API) keptAgents() keeper[engine.AgentEntry] {
+	return keeper[engine.AgentEntry]{
+		noun: "agent", now: a.cfg.Engine.Agent, isID: isID[perdure.AgentID],
+		head: func(one engine.AgentEntry) keptHead {
+			return keptHead{id: one.ID, version: one.Version, kept: one.Source == engine.AgentKept, deleted: one.Status == string(agent.Deleted), written: one.UpdatedAt}
+		},
 	}
-	tag, err = tagOfJSON(one)
-	return one, tag, err
-}
-
-// agentAllows says of a write that was refused whether its condition fails now.
-func (a *API) agentAllows(ctx context.Context, id string, c Conditions, refused error) error {
-	if !errors.Is(refused, perdure.Conflict) || !c.given() {
-		return refused
-	}
-	_, tag, err := a.agentNow(ctx, id)
-	if err == nil {
-		err = c.allow(tag)
-	}
-	return cmp.Or(err, refused)
 }
 
 // wrongAgent names the fields of an overlay in which something is wrong.
@@ -182,29 +148,12 @@ func wrongAgent(err error) error {
 	return wrong
 }
 
-// deleteAgent takes an agent that is deleted for one that it deleted before, when that was begun under the same key.
+// deleteAgent makes a tombstone of an agent.
 func (a *API) deleteAgent(ctx context.Context, in *struct {
 	OfAgent
 	IfMatch string `header:"If-Match" doc:"Only if it still has this ETag; * is any."`
 }) (*nothing, error) {
-	version := int64(0)
-	old, tag, err := a.agentNow(ctx, in.ID)
-	switch {
-	case err != nil:
-		return nil, err
-	case requestOf(ctx).again && old.Status == string(agent.Deleted):
-		return &nothing{}, nil
-	case in.IfMatch != "" && tag != "":
-		if err := allowed(in.IfMatch, tag); err != nil {
-			return nil, err
-		}
-		version = old.Version
-	}
-	err = a.cfg.Engine.DeleteAgent(ctx, in.ID, version)
-	if errors.Is(err, perdure.Conflict) && version != 0 {
-		err = failedCondition("it was changed meanwhile")
-	}
-	return gone(ctx, err)
+	return a.keptAgents().erase(ctx, erasing{name: in.ID, ifMatch: in.IfMatch, erase: func(version int64) error { return a.cfg.Engine.DeleteAgent(ctx, in.ID, version) }})
 }
 
 func (a *API) listConnections(ctx context.Context, in *struct{ Paged }) (*page[engine.Connection], error) {

@@ -189,6 +189,7 @@ func (a *API) operations() {
 	a.taskLogOperations()
 	a.toolOperations()
 	a.agentOperations()
+	a.harnessOperations()
 	a.tokenOperations()
 	a.auditOperations()
 	a.fileOperations()

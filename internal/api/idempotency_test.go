@@ -123,6 +123,8 @@ func (r *rig) writes() map[string]ask {
 		"delete-session":   erase(r.session()),
 		"put-agent":        put("/v1/agents/made", `{"tools":["echo"]}`),
 		"delete-agent":     erase(r.kept("gone")),
+		"put-harness":      put("/v1/harnesses/made", `{"tools":["echo"]}`),
+		"delete-harness":   erase(r.layer("gone")),
 		"release-resource": erase(r.beside(s, "gone")),
 		"revoke-token":     erase("/v1/tokens/" + string(r.let(`{"name":"gone"}`).ID)),
 	})

@@ -48,8 +48,10 @@ func (r *rig) samples() map[string]ask {
 		"remove-budget": {method: "DELETE", path: capped("a")}, "list-budget-entries": get(capped("b") + "/entries"),
 		"list-agents": get("/v1/agents"), "get-agent": get("/v1/agents/helper"), "get-effective-agent": get("/v1/agents/helper/effective"),
 		"list-agent-versions": get(r.kept("watcher") + "/versions"),
-		"put-agent":           {method: "PUT", path: r.kept("reader"), body: `{"system_prompt":"Read."}`, header: map[string]string{"If-Match": "*"}},
-		"list-connections":    get("/v1/connections"), "list-providers": get("/v1/providers"),
+		"list-harnesses":      get("/v1/harnesses"), "get-harness": get(r.layer("house")), "delete-harness": {method: "DELETE", path: r.layer("left")},
+		"put-harness":      {method: "PUT", path: r.layer("rules"), body: `{"system_prompt":"Be kind."}`, header: map[string]string{"If-Match": "*"}},
+		"put-agent":        {method: "PUT", path: r.kept("reader"), body: `{"system_prompt":"Read."}`, header: map[string]string{"If-Match": "*"}},
+		"list-connections": get("/v1/connections"), "list-providers": get("/v1/providers"),
 		"list-tools": get("/v1/tools"), "metrics": get("/metrics"), "get-tool": get("/v1/tools/echo"),
 		"create-token": post("/v1/tokens", `{"name":"made","scopes":["admin"]}`), "list-tokens": get("/v1/tokens"), "list-audit": get("/v1/audit"),
 		"revoke-token": {method: "DELETE", path: "/v1/tokens/" + string(r.let(`{"name":"gone"}`).ID)},
@@ -57,6 +59,12 @@ func (r *rig) samples() map[string]ask {
 		all[name] = q
 	}
 	return r.hookSamples(all)
+}
+
+// layer keeps a harness, and returns its path by its id.
+func (r *rig) layer(name string) string {
+	r.t.Helper()
+	return "/v1/harnesses/" + string(want[engine.HarnessEntry](r, 200, put("/v1/harnesses/"+name, `{"system_prompt":"Be brief."}`)).ID)
 }
 
 // kept keeps an agent, and returns its path by its id.
@@ -157,7 +165,7 @@ func (r *rig) expire(id perdure.TokenID) {
 }
 
 // anyID is an id of something that an org has.
-var anyID = regexp.MustCompile(`(session|agent|task|appr|sched|bdgt|token|bulk|webhook|whd)_[0-9a-f]{32}`)
+var anyID = regexp.MustCompile(`(session|agent|harness|task|appr|sched|bdgt|token|bulk|webhook|whd)_[0-9a-f]{32}`)
 
 // nobodys puts ids into a text that nobody has.
 func nobodys(text string) string {

@@ -146,7 +146,7 @@ func TestH1Whole(t *testing.T) {
 			}
 		}
 	})
-	if len(ids) != 106 {
+	if len(ids) != 110 {
 		t.Errorf("%d operations", len(ids))
 	}
 }
@@ -227,8 +227,10 @@ func TestH1Examples(t *testing.T) {
 		switch op.ID {
 		case "delete-schedule":
 			path = r.hourly()
-		case "put-agent":
-			path = "/v1/agents/made"
+		case "put-agent", "put-harness":
+			path = path[:strings.LastIndex(path, "/")] + "/made"
+		case "get-harness":
+			path = r.layer("layer")
 		}
 		path = strings.ReplaceAll(path, "/v1/schedules/{id}", strings.TrimSuffix(posts["trigger-schedule"].path, "/trigger"))
 		path = strings.NewReplacer("/v1/sessions/{id}", session, "/v1/approvals/{id}", "/v1/approvals/"+string(approval)).Replace(path)
@@ -240,7 +242,7 @@ func TestH1Examples(t *testing.T) {
 		switch op.ID {
 		case "write-file":
 			q.header["Content-Type"] = "text/plain"
-		case "delete-file", "delete-value", "delete-secret", "release-resource", "delete-agent":
+		case "delete-file", "delete-value", "delete-secret", "release-resource", "delete-agent", "delete-harness":
 			q.path = posts[op.ID].path
 		}
 		if method == "post" {
@@ -265,7 +267,7 @@ func TestH1Examples(t *testing.T) {
 		}
 		op.holds(t, registry, got)
 	})
-	if ran != 99 {
+	if ran != 103 {
 		t.Errorf("%d examples ran", ran)
 	}
 }

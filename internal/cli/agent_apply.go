@@ -55,34 +55,47 @@ type agentApply struct {
 
 // agentFile is what a file says of an agent: all of it, and nothing else.
 type agentFile struct {
-	Name    string            `json:"name"`
-	Harness perdure.HarnessID `json:"harness_id,omitempty"`
+	Name      string            `json:"name"`
+	HarnessID perdure.HarnessID `json:"harness_id,omitempty"`
+	Harness   string            `json:"harness,omitempty"` // the same, by its name
 	agent.Overlay
 }
 
-// read reads the file.
-func (c *agentApply) read(a *app) (said agentFile, err error) {
+// readLayer reads what a file says of an agent or a harness.
+func readLayer(a *app, file string, said any, named func() (string, error)) (err error) {
 	var text []byte
-	if c.File == "-" {
+	if file == "-" {
 		var typed string
 		typed, err = a.readInput()
 		text = []byte(typed)
-	} else if text, err = os.ReadFile(c.File); err != nil {
-		return said, misuse("the file cannot be read: "+err.Error(), "")
+	} else if text, err = os.ReadFile(file); err != nil {
+		return misuse("the file cannot be read: "+err.Error(), "")
 	}
 	if err == nil {
-		err = form.Read(text, &said)
+		err = form.Read(text, said)
 	}
 	if err == nil {
-		err = said.Check()
-	}
-	if err == nil && said.Name == "" {
-		err = fmt.Errorf("%w: it has no name", perdure.Invalid)
+		var name string
+		if name, err = named(); err == nil && name == "" {
+			err = fmt.Errorf("%w: it has no name", perdure.Invalid)
+		}
 	}
 	if errors.Is(err, perdure.Invalid) {
-		return said, &fault{err: perdure.Invalid, what: c.File + ": " + err.Error(), todo: "docs/reference/agents.md says what an agent may say"}
+		return &fault{err: perdure.Invalid, what: file + ": " + err.Error(), todo: "docs/reference/agents.md says what an agent and a harness may say"}
 	}
-	return said, err
+	return err
+}
+
+// standsOn is the harness that a file names, by its id or by its name; none is none.
+func standsOn(ctx context.Context, eng Engine, id perdure.HarnessID, name string) (perdure.HarnessID, error) {
+	switch {
+	case name == "":
+		return id, nil
+	case id != "":
+		return "", misuse("it is named by its id and by its name", "leave one of them out")
+	}
+	one, err := eng.Harness(ctx, name)
+	return one.ID, err
 }
 
 // Run keeps an agent as a file says. What was read is what is written over: nobody's change is lost.
@@ -90,11 +103,14 @@ func (c *agentApply) Run(ctx context.Context, a *app) error {
 	if err := c.suits(engine.AgentEntry{}); err != nil {
 		return err
 	}
-	said, err := c.read(a)
-	if err != nil {
+	var said agentFile
+	if err := readLayer(a, c.File, &said, func() (string, error) { return said.Name, said.Check() }); err != nil {
 		return err
 	}
-	return a.with(ctx, writing(c.DryRun), func(eng Engine) error {
+	return a.with(ctx, writing(c.DryRun), func(eng Engine) (err error) {
+		if said.HarnessID, err = standsOn(ctx, eng, said.HarnessID, said.Harness); err != nil {
+			return err
+		}
 		old, err := eng.Agent(ctx, said.Name)
 		if err != nil && !errors.Is(err, perdure.NotFound) {
 			return err
@@ -117,7 +133,7 @@ func (c *agentApply) Run(ctx context.Context, a *app) error {
 			a.say("would change %s of %s", a.line(strings.Join(changes, ", "), 300), a.line(said.Name, 300))
 			return nil
 		}
-		one, err := eng.PutAgent(ctx, engine.AgentWrite{Name: said.Name, Version: old.Version, Harness: said.Harness, Overlay: said.Overlay})
+		one, err := eng.PutAgent(ctx, engine.AgentWrite{Name: said.Name, Version: old.Version, Harness: said.HarnessID, Overlay: said.Overlay})
 		if err != nil {
 			return err
 		}
@@ -134,8 +150,17 @@ func (c *agentApply) Run(ctx context.Context, a *app) error {
 }
 
 // changes are the fields that an agent says otherwise than it is kept, by name.
-func (f agentFile) changes(kept engine.AgentEntry) (changed []string, err error) {
-	text, err := json.Marshal(agent.Fold(f.Overlay))
+func (f agentFile) changes(kept engine.AgentEntry) ([]string, error) {
+	changed, err := changedFields(f.Overlay, kept.Overlay)
+	if f.HarnessID != kept.Harness {
+		changed = append([]string{"harness_id"}, changed...)
+	}
+	return changed, err
+}
+
+// changedFields are those that an overlay says otherwise than it is kept, by name.
+func changedFields(overlay agent.Overlay, kept json.RawMessage) (changed []string, err error) {
+	text, err := json.Marshal(agent.Fold(overlay))
 	if err != nil {
 		return nil, err
 	}
@@ -143,13 +168,10 @@ func (f agentFile) changes(kept engine.AgentEntry) (changed []string, err error)
 	if err := perdure.DecodeKnownJSON(text, &said); err != nil {
 		return nil, err
 	}
-	if len(kept.Overlay) > 0 {
-		if err := perdure.DecodeKnownJSON(kept.Overlay, &is); err != nil {
+	if len(kept) > 0 {
+		if err := perdure.DecodeKnownJSON(kept, &is); err != nil {
 			return nil, err
 		}
-	}
-	if f.Harness != kept.Harness {
-		changed = append(changed, "harness_id")
 	}
 	all := maps.Clone(said)
 	maps.Copy(all, is)

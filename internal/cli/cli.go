@@ -110,6 +110,7 @@ type commandLine struct {
 
 	Tool       toolCommand       `cmd:"" help:"The tools: list, show, call, init."`
 	Agent      agentCommand      `cmd:"" help:"Agents that sessions can be made of: list, show, versions, apply, delete."`
+	Harness    harnessCommand    `cmd:"" help:"What agents stand on: list, show, apply, delete."`
 	Connection connectionCommand `cmd:"" help:"MCP servers whose tools agents may use: list, test."`
 	Provider   providerCommand   `cmd:"" help:"Where models are asked: list, test."`
 

@@ -1,0 +1,101 @@
+package local
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/agent"
+	"github.com/perdure/perdure/engine"
+	"github.com/perdure/perdure/internal/effect"
+	"github.com/perdure/perdure/store"
+)
+
+// Harnesses lists harnesses.
+func (e *Engine) Harnesses(ctx context.Context) (list []engine.HarnessEntry, err error) {
+	return list, e.view(ctx, func(r store.Reader) error {
+		list = nil
+		all, err := harnesses().all(r)
+		for _, h := range all {
+			entry, failed := harnessEntry(h)
+			if failed != nil {
+				return failed
+			}
+			list = append(list, entry)
+		}
+		return err
+	})
+}
+
+// Harness returns a harness.
+func (e *Engine) Harness(ctx context.Context, id string) (entry engine.HarnessEntry, err error) {
+	return entry, e.view(ctx, func(r store.Reader) error {
+		h, err := harnesses().named(r, id)
+		if err == nil {
+			entry, err = harnessEntry(h)
+		}
+		return err
+	})
+}
+
+func harnessEntry(h agent.Harness) (engine.HarnessEntry, error) {
+	overlay, err := json.Marshal(h.Overlay)
+	return engine.HarnessEntry{
+		ID: h.ID, Name: h.Name, Parent: h.Parent, Overlay: overlay, Status: string(h.Status), Version: h.Version, CreatedAt: h.CreatedAt, UpdatedAt: h.UpdatedAt,
+	}, err
+}
+
+// PutHarness adds or replaces a harness.
+func (e *Engine) PutHarness(ctx context.Context, w engine.HarnessWrite) (engine.HarnessEntry, error) {
+	if w.ID == "" {
+		w.ID = effect.NewID[perdure.HarnessID]()
+	}
+	put, err := write(ctx, e.cfg.Store, harnesses(), keptWrite[agent.Harness]{
+		name: w.Name, version: w.Version, id: string(w.ID),
+		fresh: func() agent.Harness { return agent.Harness{ID: w.ID, Name: w.Name} },
+		same:  func(h agent.Harness) bool { return h.Parent == w.Parent && sameLayer(h.Overlay, w.Overlay) },
+		next: func(h agent.Harness) agent.Harness {
+			h.Parent, h.Overlay, h.Version = w.Parent, w.Overlay, w.Version
+			return h
+		},
+	})
+	if err != nil {
+		return engine.HarnessEntry{}, err
+	}
+	return harnessEntry(put)
+}
+
+// DeleteHarness makes a tombstone of a harness on which nothing stands.
+func (e *Engine) DeleteHarness(ctx context.Context, id string, version int64) error {
+	return erase(ctx, e.cfg.Store, harnesses(), keptErase[agent.Harness]{
+		id: id, version: version, unless: func(tx store.Tx, h agent.Harness) error { return unlessBorne(tx, h.ID) },
+		gone: func(h agent.Harness) agent.Harness {
+			h.Status = agent.Deleted
+			return h
+		},
+	})
+}
+
+// unlessBorne is Conflict where something that is not deleted stands on a harness.
+func unlessBorne(r store.Reader, id perdure.HarnessID) error {
+	above, err := harnesses().all(r)
+	if err != nil {
+		return err
+	}
+	for _, h := range above {
+		if h.Parent == id && h.Status != agent.Deleted {
+			return fmt.Errorf("%w: harness %s, %.80q, stands on it", perdure.Conflict, h.ID, h.Name)
+		}
+	}
+	those, err := agents().all(r)
+	if err != nil {
+		return err
+	}
+	for _, a := range those {
+		if a.Harness == id && a.Status != agent.Deleted {
+			return fmt.Errorf("%w: agent %s, %.80q, stands on it", perdure.Conflict, a.ID, a.Name)
+		}
+	}
+	return nil
+}
