@@ -51,6 +51,7 @@ func libraries() []library {
 		{"github.com/alecthomas/kong", "v1.17.0", "internal/cli internal/cli/complete internal/cli/man internal/cli/settings internal/config"},
 		{"github.com/itchyny/gojq", "v0.12.20", "internal/cli/form"}, // --jq
 		{"github.com/schollz/progressbar/v3", "v3.19.1", "internal/cli internal/config"},
+		{"golang.org/x/text", "v0.43.0", "internal/cli"},
 		{"github.com/lmittmann/tint", "v1.2.1", "cmd/perdure"},
 
 		// telemetry: the API inside, exporters in main

@@ -7,6 +7,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"golang.org/x/text/width"
 )
 
 // plain returns text without what could drive a terminal or hide what is written: control characters but
@@ -115,15 +117,8 @@ func columns(s string) (n int) {
 }
 
 func isWide(r rune) bool {
-	switch {
-	case r < 0x1100:
-		return false
-	case r <= 0x115f, r >= 0x2e80 && r <= 0xa4cf && r != 0x303f, r >= 0xa960 && r <= 0xa97f, r >= 0xac00 && r <= 0xd7a3:
-		return true // letters of Korean, Chinese, Japanese
-	case r >= 0xf900 && r <= 0xfaff, r >= 0xfe30 && r <= 0xfe6f, r >= 0xff01 && r <= 0xff60, r >= 0xffe0 && r <= 0xffe6:
-		return true // their other forms
-	}
-	return r >= 0x1f300 && r <= 0x1faff || r >= 0x20000 && r <= 0x3fffd
+	kind := width.LookupRune(r).Kind()
+	return kind == width.EastAsianWide || kind == width.EastAsianFullwidth
 }
 
 // narrowed cuts text to n columns of a terminal; the last one says that there was more.
