@@ -180,8 +180,8 @@ var moves = regexp.MustCompile(`\x1b\[(\?7[lh]|J|[0-9]A)|\r`)
 // typed returns how a line of a sample is typed where names have poison in them.
 func (d *desk) typed() func(line string) string {
 	pairs := []string{" echo", " echo" + poison, "{hook}", "{hook}" + poison, " none-such", " none-such" + poison}
-	for name, list := range map[string]string{"Build": "task", "Doubt": "task", "daily": "schedule"} {
-		pairs = append(pairs, " "+name, " "+d.must(list+` list --jq .[]|select(.title=="`+name+`"or(.display_name=="`+name+`")).id`))
+	for name, list := range map[string]string{"Build": "task", "Doubt": "task", "daily": "schedule", "house": "harness"} {
+		pairs = append(pairs, " "+name, " "+d.must(list+` list --jq .[]|select(.title=="`+name+`"or(.display_name=="`+name+`")or(.name=="`+name+`")).id`))
 	}
 	names := strings.NewReplacer(pairs...)
 	return func(line string) string { return d.names.Replace(names.Replace(line)) }
