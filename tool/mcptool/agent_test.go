@@ -145,6 +145,50 @@ func TestExternalAgentMirrored(t *testing.T) {
 	}
 }
 
+// TestExternalAgentEnded: a death between the answer that says how the remote task ended and the commit of that end, before or after it
+// was noted that the remote is over. The remote is asked again, nothing is begun twice, and the result comes home once (RC17).
+func TestExternalAgentEnded(t *testing.T) {
+	t.Parallel()
+	for _, class := range []perdure.EffectClass{perdure.AtMostOnce, perdure.Idempotent} {
+		for _, noted := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/noted=%t", class, noted), func(t *testing.T) {
+				t.Parallel()
+				f := newFar(t)
+				n := newAsker(t, f, class, silent)
+				dead := make(chan struct{})
+				var first sync.Once
+				n.over = func(note func() error) (err error) {
+					died := false
+					first.Do(func() {
+						died = true
+						if noted {
+							err = note()
+						}
+						n.mortal.Die()
+						close(dead)
+					})
+					if noted && died {
+						return err
+					}
+					return note()
+				}
+				key := n.begin("far__hold_charge", `{"text":"a"}`)
+				f.Entered(t, "hold_charge", 1)
+				f.Release("hold_charge")
+				<-dead
+				n.restart()
+				done := n.until(key, over)
+				if task := done.Task; task.State != perdure.TaskSucceeded || task.Executions != 1 || done.Result.IsError() {
+					t.Errorf("the task is %s after %d executions, with %+v", task.State, task.Executions, done.Result)
+				}
+				if remotes := f.remotes(); len(remotes) != 1 || f.asked("tools/call") != 1 || len(f.Effects("hold_charge")) != 1 {
+					t.Errorf("%d remote tasks, %d calls, %d effects, want one", len(remotes), f.asked("tools/call"), len(f.Effects("hold_charge")))
+				}
+			})
+		}
+	}
+}
+
 // TestExternalAgentUnnamed: a death between the remote task's creation and the commit of its id. At most once: nobody knows. What may be
 // asked twice is found by its key, by a server that says that it knows keys, and is never begun a second time (RC17).
 func TestExternalAgentUnnamed(t *testing.T) {

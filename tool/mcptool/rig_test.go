@@ -175,8 +175,9 @@ type near struct {
 	far      *far
 	client   *mcptool.Client
 	session  perdure.SessionID
-	patience time.Duration        // with the server; 0: the client's own
-	kept     func(mcptool.Handle) // is told of each handle before it is kept; nil: nobody is
+	patience time.Duration                 // with the server; 0: the client's own
+	kept     func(mcptool.Handle)          // is told of each handle before it is kept; nil: nobody is
+	over     func(note func() error) error // stands around the note that a remote task is over; nil: nothing does
 }
 
 // watching tells of what is kept.
@@ -190,6 +191,14 @@ func (w watching) Keep(ctx context.Context, call tool.Call, h mcptool.Handle) er
 		w.n.kept(h)
 	}
 	return w.Handles.Keep(ctx, call, h)
+}
+
+func (w watching) End(ctx context.Context, call tool.Call) error {
+	note := func() error { return w.Handles.End(ctx, call) }
+	if w.n.over != nil {
+		return w.n.over(note)
+	}
+	return note()
 }
 
 func newNear(t *testing.T, f *far, classes map[string]perdure.EffectClass) *near {
