@@ -19,7 +19,7 @@ func noted(lines string) string {
 	for line := range strings.Lines(lines) {
 		for line != "" {
 			at := strings.IndexAny(line, `"<`)
-			if at < 0 || strings.HasPrefix(line[at:], "<...") || strings.HasPrefix(line[at:], "<unfinished") {
+			if at < 0 || strings.HasPrefix(line[at:], "<...") || strings.HasPrefix(line[at:], "<unfinished") || strings.HasPrefix(line[at:], "<detached") {
 				at = max(at, 0)
 				end := at
 				if next := strings.IndexAny(line[at+1:], `"<`); next >= 0 && at < len(line) && line[at] == '<' {
@@ -60,6 +60,10 @@ const story = `10 openat(AT_FDCWD</r>, "/r/a.new", O_WRONLY|O_CREAT|O_TRUNC|O_CL
 10 ftruncate(3</r/a>, 4) = 0
 10 unlink("/r/a") = 0
 10 write(3</r/a>(deleted), "gone", 4) = 4
+12 pwrite64(3</r/a>, "Y", 1, 0 <unfinished ...>
+12 <... pwrite64 resumed> <detached ...>
+13 ???( <detached ...>
+11 write(9<socket:[77]>, "last", 4 <detached ...>
 10 +++ exited with 0 +++
 `
 
@@ -81,6 +85,7 @@ func TestRead(t *testing.T) {
 	want := []string{
 		`create a.new 0 0 "" 0`, `write a.new 0 0 "one" 0`, `say  0 0 "told" 0`, `write a.new 3 0 "two" 0`, `write a.new 0 0 "X" 0`,
 		`sync a.new 0 0 "" 4`, `rename a.newa 0 0 "" 0`, `sync  0 0 "" 7`, `truncate a 0 4 "" 0`, `unlink a 0 0 "" 0`,
+		`say  0 0 "last" 0`,
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

@@ -96,6 +96,11 @@ func (t *trace) line(line string) error {
 	if !ok || strings.HasPrefix(text, "---") || strings.HasPrefix(text, "+++") {
 		return nil
 	}
+	if head, ok := strings.CutSuffix(text, " <detached ...>"); ok { // the recording ended in this call: what it said may have been heard
+		t.say(head)
+		delete(t.begun, thread)
+		return nil
+	}
 	if head, ok := strings.CutSuffix(text, " <unfinished ...>"); ok {
 		b := begun{text: head, since: len(t.ops)}
 		b.said = t.say(head)
