@@ -172,6 +172,47 @@ func TestM04ReissueAfterABrokenStream(t *testing.T) {
 	}
 }
 
+// TestM04Window: after a window of its own, or for a tool that is never joined, a call whose reply was not written is another one when
+// it is sent again.
+func TestM04Window(t *testing.T) {
+	t.Parallel()
+	for name, rejoin := range map[string]time.Duration{"is_over": time.Nanosecond, "never": -1} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, mcpserver.Config{Tools: []mcpserver.Exposed{{Name: "hold_note", Rejoin: rejoin}}})
+			ctx, cancel := context.WithCancel(t.Context())
+			left := make(chan struct{})
+			go func() {
+				defer close(left)
+				_, _ = r.modern(ctx, asked{}, "tools/call", object{"name": "hold_note", "arguments": text}) // it is given up
+			}()
+			r.Entered(t, "hold_note", 1)
+			cancel()
+			<-left
+			r.call(withTasks, "hold_note", text, nil)
+			if n := len(r.all()); n != 2 {
+				t.Errorf("%d tasks, want two", n)
+			}
+		})
+	}
+}
+
+// TestTaskRequired: a tool that only runs as a task is refused to who has no tasks, and says what it takes.
+func TestTaskRequired(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, mcpserver.Config{Tools: []mcpserver.Exposed{{Name: "charge", Task: mcpserver.TaskRequired}}})
+	got := r.refused(asked{}, "tools/call", object{"name": "charge", "arguments": text}, refusal{400, -32021})
+	if got.Error != nil && fmt.Sprint(got.Error.Data["requiredCapabilities"]) != "map[extensions:map[io.modelcontextprotocol/tasks:map[]]]" {
+		t.Errorf("it says %v", got.Error.Data)
+	}
+	if n := len(r.all()); n != 0 {
+		t.Errorf("%d tasks of a refused call", n)
+	}
+	if made := r.call(withTasks, "charge", text, nil); made["resultType"] != "task" {
+		t.Errorf("got %v", made)
+	}
+}
+
 // TestR15Reissues: the same call, many times at once and over restarts, is one call. PERDURE_MCP_REISSUES says how often, else 75 times.
 func TestR15Reissues(t *testing.T) {
 	t.Parallel()
@@ -203,8 +244,9 @@ func TestR15Reissues(t *testing.T) {
 		group.Wait()
 		r.restart()
 	}
-	if n, effects := len(r.all()), len(r.Effects("charge")); n != 1 || effects > 1 {
-		t.Errorf("%d tasks, %d effects, want one", n, effects)
+	tasks, effects := r.all(), len(r.Effects("charge"))
+	if len(tasks) != 1 || effects > 1 || tasks[0].State == perdure.TaskSucceeded && effects != 1 {
+		t.Errorf("%d tasks, %d effects, want one", len(tasks), effects)
 	}
 	t.Logf("%d re-issues over %d deaths: 1 task, %d effects", times, rounds, len(r.Effects("charge")))
 }
