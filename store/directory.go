@@ -106,7 +106,7 @@ type HarnessReader interface {
 // HarnessWriter writes harnesses.
 type HarnessWriter interface {
 	// PutHarness adds or replaces a harness. Invalid, too: its parent is not there, its chain comes back to it or is
-	// too deep, or its status goes back. A chain that grows too deep below it is found when it is read.
+	// too deep, also with what stands on it, or its status goes back.
 	PutHarness(h agent.Harness) (agent.Harness, error)
 }
 
@@ -240,13 +240,17 @@ func NextHarness(r DirectoryReader, h agent.Harness, now time.Time) (agent.Harne
 	if err == nil {
 		err = follows(found, stamp{old.Version, old.Status}, stamp{h.Version, h.Status})
 	}
+	var chain []agent.Harness
 	if err == nil {
-		_, err = agent.Chain(h.ID, func(id perdure.HarnessID) (agent.Harness, bool, error) {
+		chain, err = agent.Chain(h.ID, func(id perdure.HarnessID) (agent.Harness, bool, error) {
 			if id == h.ID {
 				return h, true, nil
 			}
 			return r.Harness(id)
 		})
+	}
+	if err == nil && found && h.Parent != old.Parent {
+		err = unlessTooDeep(r, h.ID, len(chain))
 	}
 	if err != nil {
 		return agent.Harness{}, fmt.Errorf("put harness %s: %w", h.ID, err)
@@ -254,6 +258,32 @@ func NextHarness(r DirectoryReader, h agent.Harness, now time.Time) (agent.Harne
 	h.Version, h.CreatedAt, h.UpdatedAt = next(old.Version, old.CreatedAt, now)
 	h.Status, h.Overlay = orActive(h.Status), agent.Fold(h.Overlay)
 	return h, nil
+}
+
+// unlessTooDeep refuses a chain that is as long as that of a harness, together with those that stand on it and are not deleted, when
+// it is longer than chains may be.
+func unlessTooDeep(r HarnessReader, id perdure.HarnessID, long int) error {
+	all, err := r.Harnesses(agent.StatusFilter{All: true})
+	if err != nil {
+		return err
+	}
+	on := map[perdure.HarnessID][]perdure.HarnessID{}
+	for _, h := range all {
+		if h.Status != agent.Deleted {
+			on[h.Parent] = append(on[h.Parent], h.ID)
+		}
+	}
+	for level := on[id]; len(level) > 0; long++ {
+		if long == agent.MaxChain {
+			return fmt.Errorf("%w parent: with what stands on it, its chain has more than %d harnesses", perdure.Invalid, agent.MaxChain)
+		}
+		var next []perdure.HarnessID
+		for _, one := range level {
+			next = append(next, on[one]...)
+		}
+		level = next
+	}
+	return nil
 }
 
 // NextModel is the row that PutModel stores, checked against what is there. For stores.

@@ -397,6 +397,12 @@ func harnessChain(s *subject) {
 
 	leaf := agent.Harness{ID: mint[perdure.HarnessID](s), Name: "one too many", Parent: want[agent.MaxChain-1].ID}
 	s.refused(perdure.Invalid, func(tx store.Tx) error { _, err := tx.PutHarness(leaf); return err })
+
+	under := s.chainOf(1)[0]
+	root, second := want[0], want[1]
+	root.Parent, second.Parent = under.ID, under.ID
+	s.refused(perdure.Invalid, func(tx store.Tx) error { _, err := tx.PutHarness(root); return err }) // 17 with what stands on it
+	s.write(func(tx store.Tx) error { _, err := tx.PutHarness(second); return err })                  // which makes 16 again
 }
 
 func harnessCircle(s *subject) {
