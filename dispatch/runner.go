@@ -171,6 +171,17 @@ func (d *Runner) Done() <-chan struct{} { return d.root.Done() }
 // Running reports whether work has not returned yet.
 func (d *Runner) Running(id string) bool { return d.run(id) != nil }
 
+// Paused reports whether work that has not returned yet is paused.
+func (d *Runner) Paused(id string) bool {
+	r := d.run(id)
+	if r == nil {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.paused
+}
+
 // run returns what runs under an id, or nil.
 func (d *Runner) run(id string) *run {
 	d.mu.Lock()

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
@@ -58,4 +60,32 @@ func TestBeforeRun(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestWaitTaskThatAsks: who waits for a task that waits for an answer already is told so at once, by the clock of the test.
+func TestWaitTaskThatAsks(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ask := tool.NewBackground(tool.Spec{Name: "ask", Description: "Asks.", Class: perdure.Idempotent}, func(ctx context.Context, _ struct{}, env tool.Env) (answer, error) {
+			_, err := env.Dialog.Ask(ctx, tool.Question{Prompt: "which?"})
+			return answer{}, err
+		})
+		s := openShop(t, "steps: [{text: ok, repeat: true}]", local.Config{}, ask)
+		s.session()
+		s.run()
+		made, err := s.eng.StartCall(s.ctx, engine.CallOrder{Session: s.id, Tool: "ask"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait() // it asks, and nothing else goes on
+		began := time.Now()
+		task, err := s.eng.WaitTask(s.ctx, made.Task.ID)
+		if took := time.Since(began); err != nil || !task.Waits() || took != 0 {
+			t.Errorf("after %s it is %s, %v", took, task.State, err)
+		}
+		s.stop()
+		if err := <-s.done; err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -55,5 +55,9 @@ func (e *Effects) TaskEnd(id perdure.TaskID) (ended <-chan perdure.Task, leave f
 	return e.ends.wait(id)
 }
 
-// Runs reports whether a task's work is at hand in this process, so that its end will be told, if it was not just now.
-func (e *Effects) Runs(id perdure.TaskID) bool { return e.cfg.Runner.Running(e.workOf(id)) }
+// Runs reports whether a task's work goes on in this process, so that its end will be told, if it was not just now. Work that waits
+// for an answer does not.
+func (e *Effects) Runs(id perdure.TaskID) bool {
+	work := e.workOf(id)
+	return e.cfg.Runner.Running(work) && !e.cfg.Runner.Paused(work)
+}
