@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/agent"
 	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/internal/cli/complete"
 )
@@ -178,6 +179,22 @@ func (a *app) ids(ctx context.Context, eng Engine, noun string, add func(text, a
 		all, err := eng.Tokens(ctx)
 		for _, t := range all {
 			add(string(t.ID), t.State+" "+t.Name)
+		}
+		return err
+	case "agent":
+		all, err := eng.Agents(ctx)
+		for _, one := range all {
+			if one.Status != string(agent.Deleted) { // whose name may be another's
+				add(one.Name, one.Source+" "+one.Description)
+			}
+		}
+		return err
+	case "harness":
+		all, err := eng.Harnesses(ctx)
+		for _, one := range all {
+			if one.Status != string(agent.Deleted) {
+				add(one.Name, one.Status)
+			}
 		}
 		return err
 	case "call":
