@@ -97,6 +97,18 @@ func rows(o options, binary string) []row {
 			env("SEEDS", count("R18", 1000, 10000)), test("./internal/sim", "TestR18.*"),
 		},
 		{
+			"mcp-proxy", "a proxy is killed in the middle of its calls: of a server of quick calls, and of one that sleeps for ten minutes", "kills of each", count("mcp-proxy", 10, 100),
+			env("PERDURE_MCP_KILLS", count("mcp-proxy", 10, 100), "PERDURE_MCP_SLEEP", count("sleep", 5, 600)), test("./cmd/perdure", "TestMCPProxyKills"),
+		},
+		{
+			"mcp-polls", "a server is killed while clients of MCP call it and poll their tasks", "kills", count("mcp-polls", 20, 1000),
+			env("PERDURE_MCP_POLL_KILLS", count("mcp-polls", 20, 1000)), test("./cmd/perdure", "TestMCPProxyPolls"),
+		},
+		{
+			"R15-mcp", "one call of MCP, issued again and again, at once, broken off, and over restarts", "calls", count("R15-mcp", 300, 10000),
+			env("PERDURE_MCP_REISSUES", count("R15-mcp", 300, 10000)), test("./internal/mcpserver", "TestR15Reissues"),
+		},
+		{
 			"lanes", "random interleavings of start, detach, approve, deny, cancel, interrupt, complete, fail, panic, drain, restart", "steps", count("lanes", 20000, 1000000),
 			env("LANES_STEPS", count("lanes", 20000, 1000000), "LANES_SEED", seed), test("./engine/local", "TestLaneStorm"),
 		},

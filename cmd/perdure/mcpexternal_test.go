@@ -132,7 +132,7 @@ func (r remoteRuntime) agents(args []string) (tasks []perdure.Task) {
 // end nobody polls: one remote task, one answer.
 func TestMCPExternalAgentKills(t *testing.T) {
 	t.Parallel()
-	kills := often(t, "PERDURE_MCP_KILLS", 3)
+	kills := often(t, "PERDURE_MCP_AGENT_KILLS", 3)
 	r := startRemote(t, fmt.Sprintf("steps:\n  - {text: \"built {{user}}\", delay: %dms, repeat: true}\n", 2500+800*kills))
 	args := r.asker(perdure.AtMostOnce)
 	c := startMCP(t, args...)

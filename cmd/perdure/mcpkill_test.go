@@ -35,7 +35,7 @@ func often(t *testing.T, variable string, seldom int) int {
 }
 
 // TestMCPProxyKills kills a proxy at any moment of its calls: PERDURE_MCP_KILLS says how often, each of a server whose calls are quick,
-// as a file system's, and of one that sleeps all the time. Every result stays as it was told, every effect is there once, and a call
+// as a file system's, and of one that sleeps all the time, for about PERDURE_MCP_SLEEP seconds. Every result stays as it was told, every effect is there once, and a call
 // has one task.
 func TestMCPProxyKills(t *testing.T) {
 	t.Parallel()
@@ -81,13 +81,15 @@ func TestMCPProxyKills(t *testing.T) {
 	})
 	t.Run("sleeper", func(t *testing.T) {
 		t.Parallel()
+		lives := 2 * time.Duration(often(t, "PERDURE_MCP_SLEEP", 0)) * time.Second / time.Duration(kills) // at most, so half of that on average
 		data, world := shortDir(t), t.TempDir()
 		args := []string{"mcp", "proxy", "--data", data, "--name", "sleeper", "--", "mcpfixture", world}
 		p := startMCP(t, args...)
 		id := p.begin("work.slowly", `{"name":"s"}`)
 		awaitNote(t, world, "began s")
+		began := time.Now()
 		for range kills {
-			<-time.After(rand.N(50 * time.Millisecond))
+			<-time.After(rand.N(max(lives, 50*time.Millisecond)))
 			p.kill()
 			p = startMCP(t, args...)
 			if got := p.ask("tasks/get", fmt.Sprintf(`"taskId":%q`, id)); got["status"] != "working" {
@@ -102,7 +104,7 @@ func TestMCPProxyKills(t *testing.T) {
 		if noted, err := os.ReadFile(filepath.Join(world, "noted")); err != nil || string(noted) != "began s\ndid s\n" {
 			t.Errorf("the world saw %q, %v", noted, err)
 		}
-		t.Logf("%d kills of a proxy before a server that sleeps: one call, one effect", kills)
+		t.Logf("%d kills of a proxy before a server that sleeps for %s: one call, one effect", kills, time.Since(began).Round(time.Second))
 	})
 }
 

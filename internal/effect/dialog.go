@@ -205,8 +205,8 @@ func answerTo(r store.Reader, id perdure.TaskID, request perdure.RequestID) (m p
 // hear waits until a question is answered and the task has a place again (TK15).
 func (e *Effects) hear(ctx context.Context, task perdure.Task, q question) (reply tool.Reply, err error) {
 	done := errors.New("answered")
-	look := func() error {
-		return e.cfg.Store.View(context.WithoutCancel(ctx), func(r store.Reader) error {
+	look := func(ctx context.Context) error {
+		return e.cfg.Store.View(ctx, func(r store.Reader) error {
 			m, answered, err := answerTo(r, task.ID, q.id)
 			if err != nil || !answered {
 				return err
@@ -219,13 +219,13 @@ func (e *Effects) hear(ctx context.Context, task perdure.Task, q question) (repl
 			return done
 		})
 	}
-	err = look()
+	err = look(context.WithoutCancel(ctx)) // an answer that is there counts also after a cancel
 	if err == nil {
 		err = e.cfg.Store.Watch(ctx, task.Session, q.after, func(f store.Frame) error {
 			if f.Event == nil || f.Event.Task != task.ID {
 				return nil
 			}
-			return look()
+			return look(ctx)
 		})
 	}
 	switch cause := perdure.CauseOf(ctx); {
@@ -293,7 +293,7 @@ func (d *dialog) Inbox(ctx context.Context, after perdure.TaskMessageID, limit i
 		return nil, fmt.Errorf("read the inbox: %w", err)
 	}
 	_, err = d.e.waitTasks(ctx, []perdure.SessionID{task.Session}, func(ctx context.Context) ([]perdure.Task, bool, error) {
-		err := d.e.cfg.Store.View(context.WithoutCancel(ctx), func(r store.Reader) error {
+		err := d.e.cfg.Store.View(ctx, func(r store.Reader) error {
 			messages, err := r.TaskMessages(task.ID, after, 0)
 			inbox = nil
 			for _, m := range messages {

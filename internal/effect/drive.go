@@ -93,16 +93,10 @@ func (e *Effects) fold(ctx context.Context, d *Drive) error {
 		d.session, d.saved = last.Session, last.Saved
 		return nil
 	}
-	err := e.cfg.Store.View(ctx, func(r store.Reader) error {
-		var err error
-		d.session, err = Fold(r, d.ID)
+	return e.cfg.Store.View(ctx, func(r store.Reader) (err error) {
+		d.session, d.saved, err = foldSaved(r, d.ID)
 		return err
 	})
-	if err != nil {
-		return err
-	}
-	d.saved = d.session.Seq
-	return nil
 }
 
 // Commit records outcomes together with what follows from them, and returns what is due next. Lost: another

@@ -171,19 +171,25 @@ func (e *Effects) LetAllGo() { e.vault.DropAll() }
 
 // Fold reads a session's fold from its snapshot and journal, as of one moment. NotFound: no such session.
 func Fold(r store.Reader, id perdure.SessionID) (*perdure.Session, error) {
-	s := perdure.NewSession(id)
+	s, _, err := foldSaved(r, id)
+	return s, err
+}
+
+// foldSaved also says how far the snapshot goes with which it began.
+func foldSaved(r store.Reader, id perdure.SessionID) (s *perdure.Session, saved int64, err error) {
+	s = perdure.NewSession(id)
 	if snap, err := r.Snapshot(id); err == nil {
 		if cached, err := perdure.DecodeSnapshot(snap.Version, snap.Body); err == nil && cached.Seq == snap.Seq && cached.ID == id {
-			s = cached
+			s, saved = cached, snap.Seq
 		}
 	}
 	if err := catchUp(r, s); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	if s.Seq == 0 {
-		return nil, fmt.Errorf("session %s: %w", id, perdure.NotFound)
+		return nil, 0, fmt.Errorf("session %s: %w", id, perdure.NotFound)
 	}
-	return s, nil
+	return s, saved, nil
 }
 
 // Fold is the function Fold, and begins with what this process knows of the session. The caller may change the fold.

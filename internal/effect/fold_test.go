@@ -118,3 +118,34 @@ func TestMuchByOthers(t *testing.T) {
 		t.Errorf("taken cold: %v, at %d, %d read in commits, at most %d at once", err, cold.Session().Seq, seen.inTx, seen.most)
 	}
 }
+
+// TestTailWithoutSnapshot has a process die before it saved a snapshot: the next one saves it, however little is added in its own time. It
+// does not take what it read for saved.
+func TestTailWithoutSnapshot(t *testing.T) {
+	t.Parallel()
+	e, id := bed(t, nil)
+	var events []perdure.Event
+	for range snapshotAtRest {
+		events = append(events, perdure.Event{Session: id, Actor: byRuntime, Fact: perdure.FileWritten{Path: "/a", SizeBytes: 1}})
+	}
+	err := e.cfg.Store.InTx(t.Context(), func(tx store.Tx) error {
+		stamp(events, tx.Now())
+		return tx.Append(id, events)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.Forget(id)
+	d, _, err := e.Take(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var snap store.Snapshot
+	err = e.cfg.Store.View(t.Context(), func(r store.Reader) (err error) {
+		snap, err = r.Snapshot(id)
+		return err
+	})
+	if err != nil || snap.Seq != d.Session().Seq {
+		t.Errorf("the snapshot is at %d of %d: %v", snap.Seq, d.Session().Seq, err)
+	}
+}

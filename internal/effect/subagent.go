@@ -278,10 +278,11 @@ func (p *taskPort) Await(ctx context.Context, id perdure.TaskID) (task perdure.T
 // await waits once. While a person thinks about what the subagent asked, the clocks of the call stand still (LN3).
 func (p *taskPort) await(ctx context.Context, id perdure.TaskID) (task perdure.Task, result []byte, err error) {
 	_, err = p.e.waitTasks(ctx, []perdure.SessionID{p.owner.session}, func(ctx context.Context) ([]perdure.Task, bool, error) {
-		var err error
-		if task, err = p.Task(context.WithoutCancel(ctx), string(id)); err != nil {
+		now, err := p.Task(ctx, string(id))
+		if err != nil {
 			return nil, false, err
 		}
+		task = now
 		if p.e.cfg.Runner.Yield(p.work(task)) {
 			p.e.cfg.Freed()
 		}

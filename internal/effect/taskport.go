@@ -165,7 +165,7 @@ func (p *taskPort) Wait(ctx context.Context, w tool.Wait) ([]perdure.Task, error
 		var tasks []perdure.Task
 		ended := 0
 		for _, id := range w.IDs {
-			task, err := p.Task(context.WithoutCancel(ctx), id)
+			task, err := p.Task(ctx, id)
 			if err != nil {
 				return nil, false, err
 			}
@@ -214,21 +214,21 @@ func LogFrom(r store.Reader, id perdure.TaskID, offset int64, limit int) (chunks
 }
 
 // waitTasks looks again after every event of the sessions until look says so or ctx ends; then it returns
-// what it saw last. It holds no lock and no place (BG21).
+// what it saw last. The first look is taken also where ctx has ended before. It holds no lock and no place (BG21).
 func (e *Effects) waitTasks(ctx context.Context, sessions []perdure.SessionID, look func(context.Context) ([]perdure.Task, bool, error)) ([]perdure.Task, error) {
-	tasks, done, err := look(ctx)
+	tasks, done, err := look(context.WithoutCancel(ctx))
 	if done || err != nil || ctx.Err() != nil {
 		return tasks, err
 	}
 	var seqs []int64
 	for _, id := range sessions {
-		row, err := e.sessionRow(ctx, id)
+		row, err := e.sessionRow(context.WithoutCancel(ctx), id)
 		if err != nil {
 			return tasks, err
 		}
 		seqs = append(seqs, row.LastSeq)
 	}
-	if tasks, done, err = look(ctx); done || err != nil {
+	if tasks, done, err = look(context.WithoutCancel(ctx)); done || err != nil {
 		return tasks, err
 	}
 	over := fmt.Errorf("the wait is over")
@@ -237,7 +237,10 @@ func (e *Effects) waitTasks(ctx context.Context, sessions []perdure.SessionID, l
 		mu.Lock()
 		defer mu.Unlock()
 		if !done {
-			tasks, done, err = look(ctx)
+			var now []perdure.Task
+			if now, done, err = look(ctx); err == nil {
+				tasks = now
+			}
 		}
 		if done {
 			return over

@@ -100,16 +100,21 @@ type lifeKey struct{}
 
 func lifeOf(ctx context.Context) *life { return ctx.Value(lifeKey{}).(*life) }
 
-// gated is a tool of the runtime's own, which begins at the gate as all others do.
+// gated is a tool of the runtime's own, which begins and ends at the gate as all others do.
 type gated struct{ tool.Tool }
 
-// Run waits at the gate first.
+// Run waits at the gate first, and again before it returns: what it did woke the driver, and whether that hears of the result with it or
+// after it would be for the scheduler to say.
 func (g gated) Run(ctx context.Context, call tool.Call, env tool.Env) tool.Result {
-	l := lifeOf(ctx)
-	if !l.w.gate.step(l, fmt.Sprintf("enter %s, execution %d of %s in %s", call.Tool, call.Execution, call.ID, call.Session)) {
+	l, about := lifeOf(ctx), fmt.Sprintf("%s, execution %d of %s in %s", call.Tool, call.Execution, call.ID, call.Session)
+	if !l.w.gate.step(l, "enter "+about) {
 		return tool.Internal(perdure.CauseShutdown)
 	}
-	return g.Tool.Run(ctx, call, env)
+	result := g.Tool.Run(ctx, call, env)
+	if !l.w.gate.step(l, "leave "+about) {
+		return tool.Internal(perdure.CauseShutdown)
+	}
+	return result
 }
 
 // ValidatesItself is the tool's own.
