@@ -37,21 +37,12 @@ func rows(o options, binary string) []row {
 		return full
 	}
 	seed := strconv.FormatInt(o.seed, 10)
-	test := func(pkg, name string) []string {
-		return []string{"go", "test", "-count=1", "-timeout=6h", "-v", "-run", "^(" + name + ")$", pkg}
-	}
-	env := func(pairs ...any) (list []string) {
-		for i := 0; i < len(pairs); i += 2 {
-			list = append(list, fmt.Sprintf("%v=%v", pairs[i], pairs[i+1]))
-		}
-		return list
-	}
 	kills, sessions := count("R1", 30, 1000), count("sessions", 10, 50)
 	onPostgres := func(kills int, more ...string) []string {
 		args := []string{binary, "chaos", "--store", "postgres", "--kills", strconv.Itoa(kills), "--seed", seed, "-o", "json"}
 		return append(args, more...)
 	}
-	return []row{
+	all := []row{
 		{
 			"R1", "the real binary is killed, stopped and asked to end at random moments, under mixed work; judged from outside", "kills", kills, nil,
 			[]string{binary, "chaos", "--kills", strconv.Itoa(kills), "--sessions", strconv.Itoa(sessions), "--seed", seed, "-o", "json"},
@@ -97,7 +88,21 @@ func rows(o options, binary string) []row {
 			env("SEEDS", count("R18", 1000, 10000)), test("./internal/sim", "TestR18.*"),
 		},
 		{
-			"mcp-proxy", "a proxy is killed in the middle of its calls: of a server of quick calls, and of one that sleeps for ten minutes", "kills of each", count("mcp-proxy", 10, 100),
+			"lanes", "random interleavings of start, detach, approve, deny, cancel, interrupt, complete, fail, panic, drain, restart", "steps", count("lanes", 20000, 1000000),
+			env("LANES_STEPS", count("lanes", 20000, 1000000), "LANES_SEED", seed), test("./engine/local", "TestLaneStorm"),
+		},
+		{
+			"R32", "bugs put back into a copy, one at a time: a test must find each", "bugs", 0, nil, []string{"bash", "scripts/museum.sh"},
+		},
+	}
+	return append(all, mcpRows(count)...)
+}
+
+// mcpRows are the rows of programs that speak MCP with Perdure.
+func mcpRows(count func(id string, quick, full int) int) []row {
+	return []row{
+		{
+			"mcp-proxy", "a proxy is killed in the middle of its calls: of a server of quick calls, and of one that sleeps all the while", "kills of each", count("mcp-proxy", 10, 100),
 			env("PERDURE_MCP_KILLS", count("mcp-proxy", 10, 100), "PERDURE_MCP_SLEEP", count("sleep", 5, 600)), test("./cmd/perdure", "TestMCPProxyKills"),
 		},
 		{
@@ -108,14 +113,20 @@ func rows(o options, binary string) []row {
 			"R15-mcp", "one call of MCP, issued again and again, at once, broken off, and over restarts", "calls", count("R15-mcp", 300, 10000),
 			env("PERDURE_MCP_REISSUES", count("R15-mcp", 300, 10000)), test("./internal/mcpserver", "TestR15Reissues"),
 		},
-		{
-			"lanes", "random interleavings of start, detach, approve, deny, cancel, interrupt, complete, fail, panic, drain, restart", "steps", count("lanes", 20000, 1000000),
-			env("LANES_STEPS", count("lanes", 20000, 1000000), "LANES_SEED", seed), test("./engine/local", "TestLaneStorm"),
-		},
-		{
-			"R32", "bugs put back into a copy, one at a time: a test must find each", "bugs", 0, nil, []string{"bash", "scripts/museum.sh"},
-		},
 	}
+}
+
+// test is the command that runs tests of a package.
+func test(pkg, name string) []string {
+	return []string{"go", "test", "-count=1", "-timeout=6h", "-v", "-run", "^(" + name + ")$", pkg}
+}
+
+// env is what stands in the environment: names and values by turns.
+func env(pairs ...any) (list []string) {
+	for i := 0; i < len(pairs); i += 2 {
+		list = append(list, fmt.Sprintf("%v=%v", pairs[i], pairs[i+1]))
+	}
+	return list
 }
 
 // result is what came of a row.

@@ -153,23 +153,35 @@ func hostCallUnknown(t *testing.T, open Harness) { // LG8, TK3
 	}
 }
 
-// hostCallCommits pins what a call costs that no turn made: task and claim · artifacts, end and settle.
+// hostCallCommits pins what a call costs that no turn made: task and claim · artifacts, end and settle. One whose record says all has no
+// artifacts (decision 029).
 func hostCallCommits(t *testing.T, open Harness) {
 	s := begin(t, open, Setup{Script: justDone})
-	least := 0
-	for i := range 5 { // what the engine does of itself now and then may fall into one, but not into all
-		before := s.Commits()
-		made := s.hostEnded(s.host(engine.CallOrder{Tool: "echo"}).ID)
-		if got := s.Commits() - before; i == 0 || got < least {
-			least = got
+	long := fmt.Sprintf(`{"text":%q}`, strings.Repeat("x", perdure.MaxResultChars))
+	for _, c := range []struct {
+		order     engine.CallOrder
+		artifacts bool
+	}{
+		{engine.CallOrder{Tool: "echo", Args: json.RawMessage(`{"text":"x"}`)}, false},
+		{engine.CallOrder{Tool: "echo", Args: json.RawMessage(long)}, true},
+	} {
+		least := 0
+		for i := range 5 { // what the engine does of itself now and then may fall into one, but not into all
+			before := s.Commits()
+			made := s.hostEnded(s.host(c.order).ID)
+			if got := s.Commits() - before; i == 0 || got < least {
+				least = got
+			}
+			if (made.Task.ResultPath != "") != c.artifacts || (made.Task.LogPath != "") != c.artifacts || made.Task.Result == "" {
+				t.Errorf("its artifacts: %+v", made.Task)
+			}
+			if made.Result == nil || !strings.Contains(string(made.Result.Result), string(c.order.Args[9:len(c.order.Args)-2])) {
+				t.Errorf("its result: %+v", made.Result)
+			}
 		}
-		if made.Task.ResultPath == "" || made.Task.LogPath == "" {
-			t.Errorf("it ended without its artifacts: %+v", made.Task)
+		if least != 2 {
+			t.Errorf("got %d commits, want 2; journal:\n%s", least, s.story())
 		}
-	}
-
-	if least != 2 {
-		t.Errorf("got %d commits, want 2; journal:\n%s", least, s.story())
 	}
 }
 

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -135,7 +136,7 @@ func (a *app) tellTask(t perdure.Task, now clock) {
 		field{"heartbeat", cell{text: heartbeat(t, now)}},
 		field{"delivery", cell{text: fmt.Sprintf("%s, wake %s, delivered: %s", t.Delivery, t.Wake, t.Delivered)}},
 		field{"log", cell{text: a.logLine(t)}},
-		field{"result", cell{text: t.ResultPath}},
+		field{"result", cell{text: cmp.Or(t.ResultPath, t.Result)}},
 		field{"artifacts", cell{text: artifacts(t.Artifacts)}},
 		field{"canceled", cell{text: cancelLine(t, now)}},
 		field{"created", cell{text: moment(t.CreatedAt, now)}},

@@ -81,6 +81,13 @@ func (e *Effects) artifacts(ctx context.Context, t perdure.Task, v verdict, begi
 	return files
 }
 
+// inRecord reports a call of a host whose end its record holds whole: it wrote no output, and its result is short. It is given no
+// artifacts, which would say the same again (decision 029).
+func inRecord(t perdure.Task, v verdict) bool {
+	return t.Taken() && v.silent && v.raw == nil && v.tail == "" && v.update.State == perdure.TaskSucceeded &&
+		v.update.Result != "" && v.update.Result == perdure.ShortResult(v.result.Result, "")
+}
+
 // publish writes artifacts, each under the fence of its attempt (RC18). One that cannot be written does not stop the end of
 // the run; its name is returned (BG15). Lost: another attempt has the task, and its files are another's.
 func (e *Effects) publish(t perdure.Task, files []tool.FileWrite) (paths artifactPaths, missing string, lost error) {
@@ -106,6 +113,9 @@ func (e *Effects) publish(t perdure.Task, files []tool.FileWrite) (paths artifac
 // publishIn is publish in the commit of the attempt's end, where files are the store's: all of them are written, or none, and
 // then the commit fails.
 func (e *Effects) publishIn(tx store.Tx, t perdure.Task, files []tool.FileWrite) (paths artifactPaths, err error) {
+	if len(files) == 0 {
+		return paths, nil
+	}
 	if err := sessionfile.New(e.work, t.Session, true).Telling(byTask(t)).WriteIn(tx, files...); err != nil {
 		return paths, err
 	}

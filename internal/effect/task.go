@@ -195,7 +195,10 @@ func (e *Effects) finishTask(ctx context.Context, t perdure.Task, row perdure.Ca
 	}
 	u := v.update
 	u.Attempt = t.Attempt
-	files := e.artifacts(ctx, stored, v, begins)
+	var files []tool.FileWrite
+	if !inRecord(t, v) {
+		files = e.artifacts(ctx, stored, v, begins)
+	}
 	if !together {
 		paths, missing, err := e.publish(stored, files)
 		if err != nil {

@@ -83,6 +83,10 @@ func (m *mover) close() error {
 	return errors.Join(m.conn.close(), m.db.Close())
 }
 
+// untended is after how many commits the writer asks how long the log is while nobody moves it: asking costs a part of a small commit, and
+// the log grows by no more than these.
+const untended = 8
+
 // tend looks after the log when the callers have their answers: a full one is moved beside the writer, then what came meanwhile
 // by the writer itself. SQLite would do so in a commit, and keep it to itself when a write or sync of it fails; here that breaks the
 // writer as any other does (R6). Without space, or beside a reader of old pages, the log goes on growing until there is.
@@ -91,6 +95,9 @@ func (w *writer) tend() {
 		return
 	}
 	now, ended := w.mover.moves()
+	if !now && !ended && w.commits.Load()%untended != 0 {
+		return
+	}
 	held, err := logOf(w.conn, askLog)
 	switch {
 	case err != nil:

@@ -17,8 +17,8 @@ import (
 // under the limit of a result (TL16); the whole is in the file.
 const maxOutputBytes = 32 << 10
 
-// outputOf returns the result of an ended task: the file where there is one, else the summary; nil where a
-// failure left nothing but its own message.
+// outputOf returns the result of an ended task: the file where there is one, else what its record has of it, else the summary; nil
+// where a failure left nothing but its own message.
 func outputOf(ctx context.Context, env tool.Env, t perdure.Task) (any, error) {
 	content, err := resultFile(ctx, env, t)
 	if err != nil {
@@ -28,6 +28,8 @@ func outputOf(ctx context.Context, env tool.Env, t perdure.Task) (any, error) {
 		return nil, nil
 	}
 	switch {
+	case content == nil && json.Valid([]byte(t.Result)):
+		return json.RawMessage(t.Result), nil
 	case content == nil && t.Summary == "":
 		return nil, nil
 	case content == nil:
