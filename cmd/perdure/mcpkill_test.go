@@ -35,8 +35,8 @@ func often(t *testing.T, variable string, seldom int) int {
 }
 
 // TestMCPProxyKills kills a proxy at any moment of its calls: PERDURE_MCP_KILLS says how often, each of a server whose calls are quick,
-// as a file system's, and of one that sleeps all the time, for about PERDURE_MCP_SLEEP seconds. Every result stays as it was told, every effect is there once, and a call
-// has one task.
+// as a file system's, and of one that sleeps all the time, for about PERDURE_MCP_SLEEP seconds. Every result stays as it was told, every
+// effect is there once, and a call has one task.
 func TestMCPProxyKills(t *testing.T) {
 	t.Parallel()
 	kills := often(t, "PERDURE_MCP_KILLS", 4)

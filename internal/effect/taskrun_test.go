@@ -6,7 +6,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/store"
@@ -186,4 +189,80 @@ func TestCancelBeforeTheStart(t *testing.T) {
 		t.Errorf("it ended with %v", cause)
 	}
 	e.cfg.Runner.WaitIdle(t.Context())
+}
+
+// slow is a store whose views, once it is slow, end only with who asks.
+type slow struct {
+	store.Store
+	now   atomic.Bool
+	asked chan struct{} // capacity 1
+}
+
+func (s *slow) View(ctx context.Context, fn func(store.Reader) error) error {
+	if !s.now.Load() {
+		return s.Store.View(ctx, fn)
+	}
+	s.asked <- struct{}{}
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(time.Hour):
+		return errors.New("nobody ended it")
+	}
+}
+
+// TestWaitIsFreedWhileItLooks ends waits that are just looking at what an event told them of: no wait reads on for nobody (BG21), and what
+// was seen before is what there is.
+func TestWaitIsFreedWhileItLooks(t *testing.T) {
+	t.Parallel()
+	for name, wait := range map[string]func(context.Context, *Effects, perdure.Task) ([]perdure.Task, error){
+		"wait": func(ctx context.Context, e *Effects, task perdure.Task) ([]perdure.Task, error) {
+			port := &taskPort{e: e, owner: &owner{session: task.Session}, call: "call_1"}
+			return port.Wait(ctx, tool.Wait{IDs: []string{string(task.ID)}, For: 2 * time.Hour})
+		},
+		"subagent": func(ctx context.Context, e *Effects, task perdure.Task) ([]perdure.Task, error) {
+			port := &taskPort{e: e, owner: &owner{session: task.Session}, call: "call_1"}
+			seen, _, err := port.await(ctx, task.ID)
+			return []perdure.Task{seen}, err
+		},
+		"answer": func(ctx context.Context, e *Effects, task perdure.Task) ([]perdure.Task, error) {
+			_, err := e.hear(ctx, task, question{id: "q", after: 1})
+			return []perdure.Task{task}, err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				e, id := bed(t, nil)
+				task := stored(t, e, id, "x")
+				st := &slow{Store: e.cfg.Store, asked: make(chan struct{}, 1)}
+				e.cfg.Store = st
+				ctx, cancel := context.WithCancelCause(t.Context())
+				ended, begun := make(chan error, 1), time.Now()
+				go func() {
+					seen, err := wait(ctx, e, task)
+					if len(seen) != 1 || seen[0].ID != task.ID {
+						t.Errorf("it saw %v", seen)
+					}
+					ended <- err
+				}()
+				synctest.Wait()
+				st.now.Store(true)
+				err := st.InTx(t.Context(), func(tx store.Tx) error {
+					events := []perdure.Event{taskEvent(task, perdure.TaskUpdated{Task: task})}
+					stamp(events, tx.Now())
+					return tx.Append(id, events)
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				<-st.asked
+				cancel(perdure.CauseInterrupt)
+				if err := <-ended; !errors.Is(err, perdure.CauseInterrupt) || time.Since(begun) > time.Minute {
+					t.Errorf("it ended with %v, %s after its beginning", err, time.Since(begun))
+				}
+				e.cfg.Runner.Shutdown(context.Background())
+			})
+		})
+	}
 }

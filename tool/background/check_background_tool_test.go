@@ -357,6 +357,18 @@ func TestCheckOutput(t *testing.T) {
 			}
 		})
 	}
+	for name, c := range map[string]struct{ record, want string }{ // decision 029
+		"in the record":     {`{"n":1}`, `{"n":1}`},
+		"cut in the record": {`{"n":"1 … the whole is in /r`, `"in short"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bare := done
+			bare.ResultPath, bare.Result = "", c.record
+			got, _ := run(t, env(newRegistry(bare), nil), check, about(``))
+			wantJSON(t, got, status("completed", "'slow_tool' completed.", `,"output":`+c.want))
+		})
+	}
 	t.Run("no file port", func(t *testing.T) {
 		t.Parallel()
 		e := env(newRegistry(done), nil)
