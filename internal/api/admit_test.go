@@ -252,6 +252,46 @@ func TestR23GateHurry(t *testing.T) {
 	})
 }
 
+// TestR23GateLine: in an overload the line is as much shorter as the patience of those who stand in it; who stands in it stays, and
+// when nobody was refused for a while it is as long as before.
+func TestR23GateLine(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate("writes", 1, 2*hurry, time.Second)
+		ctx, gone := context.WithCancel(t.Context())
+		fill := func(want int) {
+			t.Helper()
+			for !g.full("a") && g.waiting < 100 {
+				go func() {
+					if g.enter(ctx, "a") == nil {
+						g.leave()
+					}
+				}()
+				synctest.Wait()
+			}
+			if g.waiting != want {
+				t.Errorf("%d wait, want %d", g.waiting, want)
+			}
+		}
+		if err := g.enter(ctx, "a"); err != nil {
+			t.Fatal(err)
+		}
+		fill(2 * hurry)
+		<-time.After(time.Second / 2)
+		if synctest.Wait(); g.waiting != 2*hurry {
+			t.Errorf("%d wait of those who came before", g.waiting)
+		}
+		<-time.After(time.Second / 2)
+		synctest.Wait()
+		fill(2)
+		<-time.After(2 * time.Second)
+		synctest.Wait()
+		fill(2 * hurry)
+		gone()
+		synctest.Wait()
+	})
+}
+
 // TestGateKinds: what is asked for says which places it needs.
 func TestGateKinds(t *testing.T) {
 	t.Parallel()

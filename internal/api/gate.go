@@ -12,8 +12,9 @@ import (
 
 // gate lets so many in at a time, and lets so many more wait for a moment. Principals who wait take turns, each of them in the order
 // in which their requests came, so that one who asks for much costs another one little (R22). While requests are refused there is
-// an overload, in which a place is never free for long: then each waits for a hurry of the patience only, so that who comes in is
-// still done in good time and does not come in to be late (R23). It is safe for concurrent use and has no goroutines of its own.
+// an overload, in which a place is never free for long: then each waits for a hurry of the patience only, and as much shorter a line
+// is enough, so that who comes in is still done in good time and does not come in to be late (R23): who waits costs those in work
+// their time, as the garbage collector looks through each stack. It is safe for concurrent use and has no goroutines of its own.
 type gate struct {
 	name     string
 	places   int
@@ -31,7 +32,7 @@ type gate struct {
 // waiter is a request that waits. told has a capacity of 1: nil for a place, or the refusal.
 type waiter struct{ told chan error }
 
-// hurry is the part of the patience that is left in an overload.
+// hurry is the part of the patience, and of the line, that is left in an overload.
 const hurry = 4
 
 func newGate(name string, places, waiting int, patience time.Duration) *gate {
@@ -45,11 +46,23 @@ func (g *gate) full(who string) bool {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	full := g.in >= g.places && g.waiting >= g.most && g.longer(who) == ""
+	now := time.Now()
+	full := g.in >= g.places && g.waiting >= g.line(g.overrun(now)) && g.longer(who) == ""
 	if full {
-		g.refused = time.Now()
+		g.refused = now
 	}
 	return full
+}
+
+// overrun reports whether there is an overload. The lock is held, here and in line.
+func (g *gate) overrun(now time.Time) bool { return now.Sub(g.refused) < g.patience }
+
+// line is how many may wait.
+func (g *gate) line(overrun bool) int {
+	if overrun {
+		return (g.most + hurry - 1) / hurry
+	}
+	return g.most
 }
 
 // longer is who waits with so many more requests than a principal that one of them has to make room for theirs; empty: nobody.
@@ -102,10 +115,11 @@ func (g *gate) stand(who string) (_ *waiter, patience time.Duration, err error) 
 		return nil, 0, nil
 	}
 	now := time.Now()
-	if patience = g.patience; now.Sub(g.refused) < g.patience {
+	overrun := g.overrun(now)
+	if patience = g.patience; overrun {
 		patience /= hurry
 	}
-	if g.waiting >= g.most {
+	if g.waiting >= g.line(overrun) {
 		g.refused = now
 		other := g.longer(who)
 		if other == "" {
