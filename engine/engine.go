@@ -197,6 +197,9 @@ type HostCalls interface {
 	StartCall(ctx context.Context, o CallOrder) (HostCall, error)
 	// FindCall returns a call by its handle, with its result once it has ended. NotFound: the session has no such call.
 	FindCall(ctx context.Context, key perdure.CallKey) (HostCall, error)
+	// WaitCall returns when a call that StartCall or FindCall returned has ended or awaits input, with its result in the one case,
+	// or with ctx. NotFound: the session has no such call.
+	WaitCall(ctx context.Context, id perdure.SessionID, made HostCall) (HostCall, error)
 	// ToldCall notes that the caller has the whole reply, so that no other call joins this one (M4).
 	ToldCall(ctx context.Context, key perdure.CallKey) error
 }

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/budget"
@@ -16,6 +19,7 @@ import (
 func hostCallLaws() []law {
 	return []law{
 		{"a_host_call_has_its_result_and_no_transcript", hostCallEnds},
+		{"a_host_call_is_told_as_it_is_kept", hostCallTold},
 		{"a_host_call_is_there_before_it_is_answered", hostCallSurvives},
 		{"a_host_call_that_a_crash_cut_is_not_repeated", hostCallUnknown},
 		{"the_same_key_is_the_same_call", hostCallKey},
@@ -42,17 +46,22 @@ func (s *scene) host(o engine.CallOrder) engine.HostCall {
 	return made
 }
 
-// hostEnded waits for the end of a call and finds it.
+// hostEnded waits for the end of a call and finds it, which is the same.
 func (s *scene) hostEnded(id perdure.CallID) engine.HostCall {
 	s.t.Helper()
 	found := s.found(id)
 	if found.Task == nil {
 		s.t.Fatalf("call %s has no task", id)
 	}
-	if _, err := s.eng.WaitTask(s.ctx, found.Task.ID); err != nil {
-		s.t.Fatalf("WaitTask: %v", err)
+	told, err := s.eng.WaitCall(s.ctx, s.id, found)
+	if err != nil {
+		s.t.Fatalf("WaitCall: %v", err)
 	}
-	return s.found(id)
+	found = s.found(id)
+	if diff := cmp.Diff(found, told); diff != "" {
+		s.t.Errorf("what was told is not what is kept (-kept +told):\n%s", diff)
+	}
+	return found
 }
 
 // allEnded waits for the end of every task of the session.
@@ -109,6 +118,39 @@ func hostCallEnds(t *testing.T, open Harness) { // M1, M5, DL7
 		if _, err := s.eng.FindCall(s.ctx, key); !errors.Is(err, perdure.NotFound) {
 			t.Errorf("%s: got %v, want NotFound", key, err)
 		}
+		if _, err := s.eng.WaitCall(s.ctx, key.Session, engine.HostCall{ID: key.Call, Task: made.Task}); !errors.Is(err, perdure.NotFound) {
+			t.Errorf("wait for %s: got %v, want NotFound", key, err)
+		}
+	}
+}
+
+func hostCallTold(t *testing.T, open Harness) { // M1
+	s := begin(t, open, Setup{Script: justDone})
+	made := s.host(engine.CallOrder{Tool: "hold_note", Args: json.RawMessage(`{"text":"<a & b> \u2028"}`)})
+	s.Entered(t, "hold_note", 1)
+	other, err := s.eng.NewSession(s.ctx, perdure.Agent{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told engine.HostCall
+	var foreign error
+	var waits sync.WaitGroup
+	waits.Go(func() { told, err = s.eng.WaitCall(s.ctx, s.id, made) })
+	waits.Go(func() { _, foreign = s.eng.WaitCall(s.ctx, other.ID, made) })
+	s.Release("hold_note")
+	waits.Wait()
+	if err != nil || told.Result == nil || told.Task.State != perdure.TaskSucceeded {
+		t.Fatalf("got %+v, %v", told, err)
+	}
+	if !errors.Is(foreign, perdure.NotFound) {
+		t.Errorf("got %v for a call of another session, want NotFound", foreign)
+	}
+	if diff := cmp.Diff(s.found(made.ID), told); diff != "" {
+		t.Errorf("what was told is not what is kept (-kept +told):\n%s", diff)
+	}
+	again, err := s.eng.WaitCall(s.ctx, s.id, told)
+	if diff := cmp.Diff(told, again); err != nil || diff != "" {
+		t.Errorf("got %v for one that has ended (-want +got):\n%s", err, diff)
 	}
 }
 

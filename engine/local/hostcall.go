@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
@@ -20,6 +21,24 @@ func (e *Engine) StartCall(ctx context.Context, o engine.CallOrder) (engine.Host
 func (e *Engine) FindCall(ctx context.Context, key perdure.CallKey) (engine.HostCall, error) {
 	found, err := e.effects.FindHostCall(ctx, key)
 	return hostCall(found), err
+}
+
+// WaitCall waits until a call has ended or awaits input. One that ended in this process is told, and nothing is read.
+func (e *Engine) WaitCall(ctx context.Context, id perdure.SessionID, made engine.HostCall) (engine.HostCall, error) {
+	key := perdure.CallKey{Session: id, Call: made.ID}
+	if made.Result != nil || made.Task == nil {
+		return made, nil
+	}
+	end, err := e.waitEnd(ctx, made.Task.ID)
+	switch {
+	case err != nil:
+		return made, err
+	case end.Task.Session != id || end.Task.Call != made.ID:
+		return made, fmt.Errorf("call %s: %w", key, perdure.NotFound)
+	case end.Result == nil:
+		return e.FindCall(ctx, key)
+	}
+	return engine.HostCall{ID: made.ID, Task: &end.Task, Result: end.Result, Joined: made.Joined}, nil
 }
 
 // ToldCall notes that the caller has the whole reply.

@@ -67,31 +67,37 @@ var errEnded = errors.New("ended")
 const watchAfter = 50 * time.Millisecond
 
 // WaitTask returns when the task has ended or awaits input.
-func (e *Engine) WaitTask(ctx context.Context, id perdure.TaskID) (task perdure.Task, err error) {
-	ended, leave := e.effects.TaskEnd(id)
+func (e *Engine) WaitTask(ctx context.Context, id perdure.TaskID) (perdure.Task, error) {
+	end, err := e.waitEnd(ctx, id)
+	return end.Task, err
+}
+
+// waitEnd is WaitTask with the result of a host's call, where that was told.
+func (e *Engine) waitEnd(ctx context.Context, id perdure.TaskID) (end effect.TaskEnd, err error) {
+	ended, leave := e.effects.AwaitTaskEnd(id)
 	defer leave()
 	here := e.effects.Runs(id)
 	if here { // its end is told, most often before anything has to be read
-		if task, err = e.awaitTask(ctx, task, ended); err != nil || rests(task) {
-			return task, unlessWaited(id, err)
+		if end, err = e.awaitTask(ctx, end, ended); err != nil || rests(end.Task) {
+			return end, unlessWaited(id, err)
 		}
 	}
 	var after int64 // what is journaled from here on may change the task
 	err = e.view(ctx, func(r store.Reader) error {
-		if task, err = r.Task("", id); err != nil {
+		if end.Task, err = r.Task("", id); err != nil {
 			return err
 		}
-		row, err := r.Session(task.Session)
+		row, err := r.Session(end.Task.Session)
 		after = row.LastSeq
 		return err
 	})
-	if err == nil && !here && !rests(task) {
-		task, err = e.awaitTask(ctx, task, ended)
+	if err == nil && !here && !rests(end.Task) {
+		end, err = e.awaitTask(ctx, end, ended)
 	}
-	if err == nil && !rests(task) {
-		task, err = e.watchTask(ctx, task, after)
+	if err == nil && !rests(end.Task) {
+		end.Task, err = e.watchTask(ctx, end.Task, after)
 	}
-	return task, unlessWaited(id, err)
+	return end, unlessWaited(id, err)
 }
 
 // unlessWaited is the error of a wait for a task.
@@ -106,16 +112,16 @@ func unlessWaited(id perdure.TaskID, err error) error {
 func rests(t perdure.Task) bool { return t.State.Terminal() || t.Waits() }
 
 // awaitTask waits a moment for the end of a task in this process.
-func (e *Engine) awaitTask(ctx context.Context, task perdure.Task, ended <-chan perdure.Task) (perdure.Task, error) {
+func (e *Engine) awaitTask(ctx context.Context, known effect.TaskEnd, ended <-chan effect.TaskEnd) (effect.TaskEnd, error) {
 	moment := time.NewTimer(watchAfter)
 	defer moment.Stop()
 	select {
-	case task = <-ended:
-		return task, nil
+	case end := <-ended:
+		return end, nil
 	case <-moment.C:
-		return task, nil
+		return known, nil
 	case <-ctx.Done():
-		return task, ctx.Err()
+		return known, ctx.Err()
 	}
 }
 

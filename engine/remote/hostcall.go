@@ -19,6 +19,19 @@ func (e *Engine) FindCall(ctx context.Context, key perdure.CallKey) (found engin
 	return found, err
 }
 
+// WaitCall waits until a call has ended or awaits input.
+func (e *Engine) WaitCall(ctx context.Context, id perdure.SessionID, made engine.HostCall) (engine.HostCall, error) {
+	if made.Result != nil || made.Task == nil {
+		return made, nil
+	}
+	if _, err := e.WaitTask(ctx, made.Task.ID); err != nil {
+		return made, err
+	}
+	found, err := e.FindCall(ctx, perdure.CallKey{Session: id, Call: made.ID})
+	found.Joined = made.Joined
+	return found, err
+}
+
 // ToldCall notes that the caller has the whole reply.
 func (e *Engine) ToldCall(ctx context.Context, key perdure.CallKey) error {
 	_, err := e.call(ctx, request{what: "call " + key.String() + " was told", path: callPath(key) + "/told", body: struct{}{}}, nil)

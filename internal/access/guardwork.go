@@ -89,6 +89,20 @@ func (g *Guard) FindCall(ctx context.Context, key perdure.CallKey) (engine.HostC
 	return g.inner.FindCall(ctx, key)
 }
 
+// WaitCall waits until a call of a session has ended or awaits input.
+func (g *Guard) WaitCall(ctx context.Context, id perdure.SessionID, made engine.HostCall) (engine.HostCall, error) {
+	var err error
+	if made.Task != nil { // which is of the session, or not found there
+		ctx, err = g.task(ctx, Read, made.Task.ID)
+	} else {
+		ctx, err = g.session(ctx, Read, id)
+	}
+	if err != nil {
+		return made, err
+	}
+	return g.inner.WaitCall(ctx, id, made)
+}
+
 // ToldCall notes that the caller has the whole reply.
 func (g *Guard) ToldCall(ctx context.Context, key perdure.CallKey) error {
 	ctx, err := g.session(ctx, Write, key.Session)

@@ -20,7 +20,7 @@ var methodsOf = map[string]string{
 	"read write approve": `
 		AgentVersions Agents Approval Approvals BudgetEntries Budgets Bulk Calls CheckBudgets Connections Costs EffectiveAgent
 		Events File Files FindCall Follow Harnesses NextFires Providers Resource Resources Schedule ScheduleFires Schedules Secrets
-		Session Sessions SessionsWhere Task TaskLog TaskMessages Tasks Tools Value Values WaitIdle WaitTask`,
+		Session Sessions SessionsWhere Task TaskLog TaskMessages Tasks Tools Value Values WaitCall WaitIdle WaitTask`,
 	"read write approve admin": "Agent Harness", // who may write it sees what they write over
 	"write": `
 		AnswerCall Backfill CallTool CancelTask CancelTasks CancelWhere ChangeSession CreateSchedule DeleteSchedule

@@ -52,6 +52,15 @@ type untold struct {
 	calls map[string]perdure.CallID // by fingerprint
 }
 
+// forget leaves out a call that is joined no more.
+func (u *untold) forget(print string, id perdure.CallID) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.calls[print] == id {
+		delete(u.calls, print)
+	}
+}
+
 func (h *hostCalls) of(id perdure.SessionID) *untold {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -400,6 +409,7 @@ func (e *Effects) ToldHostCall(ctx context.Context, key perdure.CallKey) error {
 	if err != nil {
 		return fmt.Errorf("call %s was told: %w", key, err)
 	}
+	e.hosts.of(key.Session).forget(found.Task.ArgsHash, key.Call)
 	return nil
 }
 

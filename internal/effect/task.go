@@ -76,7 +76,7 @@ func (e *Effects) endTask(ctx context.Context, t perdure.Task, row perdure.Call,
 		ended, err := e.finishTask(ctx, t, row, v)
 		if err == nil {
 			if ended.State.Terminal() {
-				e.ends.tell(ended)
+				e.ends.tell(TaskEnd{Task: ended, Result: recorded(ended, v)})
 			}
 			break
 		}

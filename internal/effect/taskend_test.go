@@ -16,17 +16,17 @@ func TestTaskEnds(t *testing.T) {
 	_, leaves := ends.wait("task_1")
 	leaves()
 
-	ends.tell(perdure.Task{ID: "task_1", State: perdure.TaskSucceeded})
-	ends.tell(perdure.Task{ID: "task_1", State: perdure.TaskFailed}) // nobody waits any more
+	ends.tell(TaskEnd{Task: perdure.Task{ID: "task_1", State: perdure.TaskSucceeded}})
+	ends.tell(TaskEnd{Task: perdure.Task{ID: "task_1", State: perdure.TaskFailed}}) // nobody waits any more
 
-	for _, c := range []<-chan perdure.Task{first, second} {
-		if got := (<-c).State; got != perdure.TaskSucceeded {
+	for _, c := range []<-chan TaskEnd{first, second} {
+		if got := (<-c).Task.State; got != perdure.TaskSucceeded {
 			t.Errorf("got %s, want the first end", got)
 		}
 	}
 	select {
 	case got := <-other:
-		t.Errorf("who waits for another task was told of %s", got.ID)
+		t.Errorf("who waits for another task was told of %s", got.Task.ID)
 	default:
 	}
 	leaveFirst()

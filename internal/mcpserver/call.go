@@ -124,7 +124,7 @@ func (s *Server) waitFor(ctx context.Context, p peer, x exposed, made ofCall, bu
 	defer cancel()
 	stop := s.tellProgress(waiting, p, made)
 	for made.Result == nil && !made.Task.State.Terminal() {
-		task, err := s.cfg.Engine.WaitTask(waiting, made.Task.ID)
+		now, err := s.cfg.Engine.WaitCall(waiting, made.key.Session, made.HostCall)
 		if err != nil && waiting.Err() == nil {
 			stop()
 			return nil, s.rpcError(err)
@@ -132,9 +132,8 @@ func (s *Server) waitFor(ctx context.Context, p peer, x exposed, made ofCall, bu
 		if waiting.Err() != nil {
 			break
 		}
-		made.Task = &task
-		if !task.Waits() {
-			continue
+		if made.HostCall = now; made.Task == nil || !made.Task.Waits() {
+			break
 		}
 		if answered, result, err := s.askDuring(waiting, p, x, made); !answered {
 			stop()
@@ -145,6 +144,9 @@ func (s *Server) waitFor(ctx context.Context, p peer, x exposed, made ofCall, bu
 	if err := ctx.Err(); err != nil {
 		s.left(ctx, p, x, made)
 		return nil, err
+	}
+	if made.Result != nil {
+		return s.complete(p, x, made)
 	}
 	now, err := s.find(ctx, made.key)
 	if err != nil {
