@@ -1,0 +1,126 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine"
+)
+
+// begins are the events with which something begins that a pause holds back. That calls are planned is a fact of the answer that has them.
+var begins = []perdure.EventType{"turn.started", "reason.started", "tool.started", "task.delivered"}
+
+// heldBack wants nothing to begin in a journal between each pause and its end, and returns how often it was paused, and how often a
+// turn went on after that.
+func heldBack(t *testing.T, journal []perdure.Event) (paused, goneOn int) {
+	t.Helper()
+	var since int64 // the pause that holds; 0: none
+	turn := false   // one is open
+	for _, e := range journal {
+		switch e.Type() {
+		case "session.paused":
+			since, paused = e.Seq, paused+1
+		case "session.resumed":
+			if since > 0 && turn {
+				goneOn++
+			}
+			since = 0
+		case "turn.started":
+			turn = true
+		case "turn.completed", "turn.failed", "turn.canceled", "turn.sealed":
+			turn = false
+		}
+		if since > 0 && slices.Contains(begins, e.Type()) {
+			t.Errorf("event %d: %s, though it is paused since event %d", e.Seq, e.Type(), since)
+		}
+	}
+	return paused, goneOn
+}
+
+// TestPauseSurvivesKills pauses and resumes a session that works, again and again, and kills the server under each word and after it. A
+// pause that was acknowledged holds whoever serves next; one whose answer was lost is sent again. Nothing begins while it holds, and in the
+// end every message has come once, and every turn is completed. PERDURE_PAUSE_KILLS says how many pauses there are.
+func TestPauseSurvivesKills(t *testing.T) {
+	t.Parallel()
+	pauses := counted(t, "PERDURE_PAUSE_KILLS", 6)
+	d := newDoorway(t, nil)
+	d.start()
+	id := d.begin(d.script(`
+rules:
+  - when: {last_role: tool_result}
+    text: 'answer to {{user}}'
+    delay: 20ms
+steps:
+  - calls:
+      - {name: add, args: {a: 1, b: 2}}
+      - {name: echo, args: {message: hello}}
+    delay: 10ms
+    repeat: true
+`), "begin")
+	path := "/v1/sessions/" + string(id)
+	messages := 3 * pauses
+	said := d.chatter(id, messages)
+	lost := 0
+	word := func(i int, verb string) {
+		t.Helper()
+		late := make(chan struct{})
+		if i%2 == 0 { // it dies under the word, else after it
+			go func() {
+				defer close(late)
+				d.pause(0, 12*time.Millisecond)
+				d.kill()
+				d.start()
+			}()
+		} else {
+			close(late)
+		}
+		r, n := d.insist(post{path + "/" + verb, fmt.Sprintf("%s-%d", verb, i), "{}"})
+		if r.status != http.StatusOK && r.status != http.StatusAccepted && r.status != http.StatusNoContent {
+			t.Fatalf("%s %d: %d %s", verb, i, r.status, r.body)
+		}
+		lost += n
+		<-late
+		if i%2 == 1 {
+			d.kill()
+			d.start()
+		}
+	}
+	for i := range pauses {
+		d.pause(0, 60*time.Millisecond)
+		word(i, "pause")
+		d.pause(0, 60*time.Millisecond)
+		var now engine.Session
+		if d.get(path).into(t, &now); now.Status != perdure.SessionPaused {
+			t.Errorf("pause %d: it is %s", i, now.Status)
+		}
+		word(i+1, "resume")
+	}
+	<-said
+	d.rest(id)
+	journal := d.events(id)
+	paused, goneOn := heldBack(t, journal)
+	if paused != pauses || goneOn == 0 {
+		t.Errorf("it was paused %d times, want %d; a turn went on after %d of them", paused, pauses, goneOn)
+	}
+	received, open := 0, 0
+	for _, e := range journal {
+		switch e.Type() {
+		case "message.received":
+			received++
+		case "turn.started":
+			open++
+		case "turn.completed":
+			open--
+		case "turn.failed", "turn.canceled", "turn.sealed", "tool.unknown":
+			t.Errorf("event %d: %s", e.Seq, e.Type())
+		}
+	}
+	if received != messages || open != 0 {
+		t.Errorf("%d messages came, want %d; %d turns were not completed", received, messages, open)
+	}
+	t.Logf("%d pauses and %d kills; a turn went on after %d; %d answers were lost; %d events", paused, 2*pauses, goneOn, lost, len(journal))
+}
