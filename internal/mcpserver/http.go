@@ -87,6 +87,11 @@ type message struct {
 
 // route chooses the wire, and follows the answer until it is written whole (M4).
 func (s *Server) route(w http.ResponseWriter, r *http.Request, stateless, stateful http.Handler) {
+	ctx, gone := context.WithCancel(r.Context())
+	defer gone()
+	lasts := &pinged{ResponseWriter: w, every: s.cfg.Ping, gone: gone}
+	defer lasts.end()
+	w, r = lasts, r.WithContext(ctx)
 	version := r.Header.Get("Mcp-Protocol-Version")
 	if r.Method != http.MethodPost {
 		if version >= modernVersion {

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/mcpserver"
 )
@@ -181,5 +183,44 @@ func TestLegacyElicits(t *testing.T) {
 	}
 	if got := r.older(a, "tasks/get", of).Result; got["status"] != "completed" {
 		t.Errorf("got %v", got)
+	}
+}
+
+// TestSilentStreams: a stream that says nothing shows that it is there, and that is nothing to the
+// official client.
+func TestSilentStreams(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, mcpserver.Config{Ping: 2 * time.Millisecond})
+	a, _ := r.legacy(asked{})
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	stream := r.streams(ctx, a, "", object{"jsonrpc": "2.0", "id": 100, "method": "tools/call", "params": object{"name": "hold_note", "arguments": text}})
+	for pings := 0; pings < 3; {
+		line, err := stream.in.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		if line == ": ping\n" {
+			pings++
+		}
+	}
+	r.Release("hold_note")
+	if got := stream.message(); fmt.Sprint(got["id"]) != "100" || got["result"] == nil {
+		t.Errorf("got %v", got)
+	}
+	for _, version := range []string{"2026-07-28", "2025-11-25"} {
+		client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil)
+		session, err := client.Connect(t.Context(), r.overHTTP(t), &mcp.ClientSessionOptions{ProtocolVersion: version})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.AfterFunc(50*time.Millisecond, func() { r.Release("hold_charge") })
+		got, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "hold_charge", Arguments: text})
+		if err != nil || got.IsError {
+			t.Errorf("%s: got %+v, %v", version, got, err)
+		}
+		if err := session.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -84,6 +84,7 @@ type Config struct {
 	SoftBudget time.Duration // that a call without a task is waited for; 0 or more than 50 s: 50 s (M9)
 	PureBudget time.Duration // that a pure call is waited for by a client with Tasks; 0: 10 s (M2)
 	Keep       time.Duration // a result after its task's end; 0: 24 h (M8)
+	Ping       time.Duration // after which a stream that says nothing says that it is there; 0: 15 s
 	Command    string        // by which people resolve and approve, as far as its verbs; empty: perdure
 	Log        *slog.Logger  // nil: discarded
 	Extend     func(*mcp.Server)
@@ -166,6 +167,7 @@ func withDefaults(cfg Config) Config {
 	}
 	cfg.PureBudget = cmp.Or(cfg.PureBudget, 10*time.Second)
 	cfg.Keep = cmp.Or(cfg.Keep, 24*time.Hour)
+	cfg.Ping = cmp.Or(cfg.Ping, 15*time.Second)
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
