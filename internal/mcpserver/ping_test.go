@@ -24,15 +24,15 @@ func TestPinged(t *testing.T) {
 			}
 		}
 		p.Header().Set("Content-Type", "text/event-stream")
-		time.Sleep(time.Minute) // nothing begins it but an event
+		<-time.After(time.Minute) // nothing begins it but an event
 		event("data: 1\n\n")
-		time.Sleep(20 * time.Second)
+		<-time.After(20 * time.Second)
 		event("data: 2\n\n")
-		time.Sleep(31 * time.Second)
+		<-time.After(31 * time.Second)
 		event("data: 3\n\n")
-		time.Sleep(14 * time.Second)
+		<-time.After(14 * time.Second)
 		p.end()
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		want := "data: 1\n\n: ping\n\ndata: 2\n\n: ping\n\n: ping\n\ndata: 3\n\n"
 		if got := said.Body.String(); got != want || !said.Flushed {
 			t.Errorf("got %q, want %q", got, want)
@@ -47,7 +47,7 @@ func TestPinged(t *testing.T) {
 		if at := <-gone; at.Sub(began) != time.Second {
 			t.Errorf("it was noticed after %s that nobody reads", at.Sub(began))
 		}
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		p.end()
 	})
 	synctest.Test(t, func(t *testing.T) {
@@ -57,7 +57,7 @@ func TestPinged(t *testing.T) {
 		if _, err := p.Write([]byte("{}")); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		p.end()
 		if got := said.Body.String(); got != "{}" {
 			t.Errorf("got %q", got)
