@@ -228,6 +228,7 @@ type HostCall struct {
 type Session struct {
 	ID        perdure.SessionID     `json:"id"`
 	Title     string                `json:"title"`
+	Agent     SessionAgent          `json:"agent"`
 	Labels    perdure.Labels        `json:"labels,omitempty"`
 	Status    perdure.SessionStatus `json:"state"`
 	LastSeq   int64                 `json:"last_seq"`
@@ -242,6 +243,14 @@ type Session struct {
 	Org       string                `json:"org"`                              // whose it is, for ever
 	User      string                `json:"user,omitempty"`                   // of the org; empty: nobody's in particular
 	Paused    *perdure.Pause        `json:"paused,omitempty"`                 // of one session, not in a list: who paused it; nil with a state of paused: a budget did
+}
+
+// SessionAgent says whose session it is, as it began. session.created has the whole of the agent.
+type SessionAgent struct {
+	ID      perdure.AgentID   `json:"id,omitempty"` // the kept agent that it was made of; empty: of none
+	Name    string            `json:"name,omitempty"`
+	Model   string            `json:"model,omitempty"` // empty: the engine's default
+	Harness perdure.HarnessID `json:"harness_id,omitempty"`
 }
 
 // Frame is what a follower sees: an event, or something for display that was never stored.

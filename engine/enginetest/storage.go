@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
 )
@@ -23,6 +25,7 @@ func storageLaws() []law {
 		{"what_stands_beside_a_session_is_shown_and_released", resourcesReleased},
 		{"a_session_is_renamed", sessionRetitled},
 		{"a_session_has_labels", sessionLabeled},
+		{"a_session_is_told_alike_with_its_agent", sessionTold},
 		{"many_tasks_are_canceled_at_once", tasksCanceledAtOnce},
 		{"deeds_are_told", deedsTold},
 	}
@@ -231,6 +234,37 @@ func sessionRetitled(t *testing.T, open Harness) {
 	s.rest()
 	if after, err := s.eng.Session(s.ctx, s.id); err != nil || after.Title != "new" {
 		t.Errorf("got %+v, %v", after, err)
+	}
+}
+
+// sessionTold wants a session to be told alike by each who tells of it, with the agent that it began with.
+func sessionTold(t *testing.T, open Harness) {
+	s := begin(t, open, Setup{Script: still, Agent: perdure.Agent{Name: "builder", Model: "scripted"}})
+	s.say("hi")
+	s.rest()
+	fork, err := s.eng.Fork(s.ctx, s.id, engine.Fork{})
+	if err != nil || fork.Agent != (engine.SessionAgent{Name: "builder", Model: "scripted"}) {
+		t.Errorf("the fork is %+v, %v", fork, err)
+	}
+	s.pause()
+	s.rest()
+	title := "new"
+	changed, err := s.eng.ChangeSession(s.ctx, s.id, engine.SessionChange{Title: &title, By: "user"})
+	if err != nil || changed.Agent != fork.Agent || changed.Paused == nil {
+		t.Errorf("got %+v, %v", changed, err)
+	}
+	now, err := s.eng.Session(s.ctx, s.id)
+	if diff := cmp.Diff(now, changed); err != nil || diff != "" {
+		t.Errorf("%v, and what a change tells is not what is read (-read +told):\n%s", err, diff)
+	}
+	list, err := s.eng.Sessions(s.ctx, 0)
+	if err != nil || len(list) != 2 {
+		t.Fatalf("got %+v, %v", list, err)
+	}
+	for _, one := range list {
+		if one.Agent != fork.Agent {
+			t.Errorf("in the list it is %+v", one)
+		}
 	}
 }
 

@@ -63,15 +63,22 @@ func (e *Engine) Session(ctx context.Context, id perdure.SessionID) (s engine.Se
 		if err != nil {
 			return err
 		}
-		if s, err = describe(r, row); err != nil || row.Status != perdure.SessionPaused {
-			return err
-		}
-		fold, err := e.effects.Fold(r, id)
-		if err == nil {
-			s.Paused = fold.Paused
-		}
+		s, err = e.describeOne(r, row)
 		return err
 	})
+}
+
+// describeOne is describe, and who paused it.
+func (e *Engine) describeOne(r store.Reader, row store.Session) (engine.Session, error) {
+	s, err := describe(r, row)
+	if err != nil || row.Status != perdure.SessionPaused {
+		return s, err
+	}
+	fold, err := e.effects.Fold(r, row.ID)
+	if err == nil {
+		s.Paused = fold.Paused
+	}
+	return s, err
 }
 
 // Sessions lists sessions, newest first.
@@ -106,6 +113,11 @@ func describe(r store.Reader, row store.Session) (engine.Session, error) {
 	s := engine.Session{
 		ID: row.ID, Parent: row.Parent, Root: row.Root, Forked: row.Forked, Org: ownerOf(row).Org, User: row.User, Title: row.Title, Labels: row.Labels, Status: row.Status, LastSeq: row.LastSeq, CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt,
 	}
+	made, err := effect.AgentOf(r, row.ID)
+	if err != nil && !errors.Is(err, perdure.Invalid) && !errors.Is(err, perdure.NotFound) { // a journal that says none is no reason not to show the others
+		return s, err
+	}
+	s.Agent = engine.SessionAgent{ID: made.ID, Name: made.Name, Model: made.Model, Harness: made.Harness}
 	open, err := r.Approvals(store.ApprovalFilter{Session: row.ID, State: perdure.ApprovalOpen})
 	if err != nil {
 		return s, err

@@ -277,7 +277,7 @@ func (e *Engine) ChangeSession(ctx context.Context, id perdure.SessionID, o engi
 		if row, err = tx.Session(id); err != nil {
 			return err
 		}
-		s, err = describe(tx, row)
+		s, err = e.describeOne(tx, row)
 		return err
 	})
 	if err != nil {

@@ -107,6 +107,7 @@ func (c *sessionShow) tell(a *app, s engine.Session, fold *perdure.Session) {
 		field{"status", cell{text: string(s.Status)}},
 		field{"paused", cell{text: pauseLine(fold), color: yellow}},
 		field{"subagent of", cell{text: string(s.Parent)}},
+		field{"agent", cell{text: s.Agent.Name}},
 		field{"model", cell{text: fold.Agent.Model}},
 		field{"workspace", cell{text: fold.Agent.Metadata[WorkspaceKey]}},
 		field{"forked from", cell{text: string(s.Forked)}},

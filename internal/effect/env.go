@@ -111,6 +111,15 @@ func ownerOf(s *perdure.Session) *owner {
 	return o
 }
 
+// AgentOf is the agent that a session was made of. NotFound: there is no such session.
+func AgentOf(r store.Reader, id perdure.SessionID) (perdure.Agent, error) {
+	o, err := readOwner(r, id)
+	if err != nil {
+		return perdure.Agent{}, err
+	}
+	return o.agent, nil
+}
+
 // readOwner reads the owner from the first event of the journal, however long that is: no other event says who the agent
 // is. NotFound: no such session. Invalid: its journal begins otherwise.
 func readOwner(r store.Reader, id perdure.SessionID) (*owner, error) {
