@@ -86,6 +86,36 @@ func TestC05Watch(t *testing.T) {
 	})
 }
 
+// TestC05Cost: what the agent of a task has cost is told with it, read once a second and at its end; of other work nobody asks.
+func TestC05Cost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := course(24)
+		for i := range s.views {
+			s.views[i][0].Kind, s.views[i][0].Links.ChildSession = perdure.KindSubagent, "session_2"
+		}
+
+		code, out, _ := command{args: "task watch task_1", scene: s}.run(t.Context())
+
+		lines := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
+		if want := "cost 0.01 usd"; !strings.Contains(lines[0], want) || !strings.Contains(lines[9], want) {
+			t.Errorf("at first %q, then %q; want %s", lines[0], lines[9], want)
+		}
+		if last, want := lines[len(lines)-1], "cost 0.04 usd"; code != exitOK || !strings.Contains(last, want) || !strings.Contains(last, "succeeded") {
+			t.Errorf("exit code %d, in the end %q, want %s", code, last, want)
+		}
+		for _, q := range s.bills {
+			if q.Session != "session_2" || q.Group != "session" {
+				t.Errorf("asked for %+v", q)
+			}
+		}
+	})
+	plain := course(3)
+	if _, out, _ := (command{args: "task watch task_1", scene: plain}).run(t.Context()); len(plain.bills) != 0 || strings.Contains(out, "cost") {
+		t.Errorf("of work that is no agent's %d bills were asked for: %q", len(plain.bills), out)
+	}
+}
+
 // TestC05Pace wants rates and times that are known, and none that are negative (C17).
 func TestC05Pace(t *testing.T) {
 	t.Parallel()

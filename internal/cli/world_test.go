@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/budget"
 	"github.com/perdure/perdure/engine"
 )
 
@@ -31,6 +32,14 @@ type scene struct {
 	unfit     error // of every message
 	canceled  []perdure.SessionID
 	ready     []perdure.Task // to be handed over
+	bills     []engine.CostQuery
+}
+
+// Costs tells a cent more each time.
+func (s *scene) Costs(_ context.Context, q engine.CostQuery) (engine.CostReport, error) {
+	s.bills = append(s.bills, q)
+	spent := map[budget.Currency]budget.Amount{budget.USD: budget.Amount(10_000 * len(s.bills))}
+	return engine.CostReport{Total: engine.CostLine{ModelCalls: 1, Cost: spent}}, s.err
 }
 
 func (s *scene) Close() error { return nil }
