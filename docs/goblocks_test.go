@@ -146,8 +146,8 @@ func writeModule(t *testing.T, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	required := strings.Join(regexp.MustCompile(`(?ms)^require \(.*?^\)$`).FindAllString(read(t, "go.mod"), -1), "\n")
-	mod := "module example.com/page\n\ngo 1.26.0\n\nrequire github.com/perdure/perdure v0.0.0\n\nreplace github.com/perdure/perdure => " + module + "\n\n" + required + "\n"
+	listed := strings.Join(regexp.MustCompile(`(?ms)^require \(.*?^\)$|^exclude [^\n]*$`).FindAllString(read(t, "go.mod"), -1), "\n")
+	mod := "module example.com/page\n\ngo 1.26.0\n\nrequire github.com/perdure/perdure v0.0.0\n\nreplace github.com/perdure/perdure => " + module + "\n\n" + listed + "\n"
 	for name, text := range map[string]string{"go.mod": mod, "go.sum": read(t, "go.sum")} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
