@@ -57,8 +57,7 @@ func (t *taskEnds) tell(end TaskEnd) {
 	delete(t.waiting, end.Task.ID)
 }
 
-// recorded is the result of a host's call as it is read back from the ledger; nil: it is to be read from there, which nobody else
-// does at once.
+// recorded is the result of a host's call as it would be read back from the ledger; nil: it has to be read from there.
 func recorded(ended perdure.Task, v verdict) *perdure.ToolResult {
 	if !ended.Taken() || v.unknown {
 		return nil

@@ -186,8 +186,7 @@ func TestLegacyElicits(t *testing.T) {
 	}
 }
 
-// TestSilentStreams: a stream that says nothing shows that it is there, and that is nothing to the
-// official client.
+// TestSilentStreams: a stream that says nothing shows that it is there, and that is nothing to the official client.
 func TestSilentStreams(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, mcpserver.Config{Ping: 2 * time.Millisecond})

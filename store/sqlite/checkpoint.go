@@ -4,13 +4,18 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"os"
 )
 
 // The log: how many of its pages the database does not have yet, and moving them there without waiting for readers or a writer.
 const (
 	askLog  = `PRAGMA wal_checkpoint(NOOP)`
 	moveLog = `PRAGMA wal_checkpoint(PASSIVE)`
+	cutLog  = `PRAGMA wal_checkpoint(TRUNCATE)`
 )
+
+// scarceLog is from how many bytes on the log's file is worth cutting when space is missed.
+const scarceLog = 1 << 20
 
 // How many pages of 4 KiB the log may hold before they are moved, and before its writer waits for that.
 const (
@@ -121,6 +126,23 @@ func (w *writer) checkpoint() {
 		return
 	}
 	if _, err := logOf(w.conn, moveLog); err != nil {
+		w.unmoved(err)
+	}
+}
+
+// cut moves the log into the database and gives its file's space back: a log that begins anew keeps the length that it had, and on a
+// small disk that may be most of it. Beside a reader of old pages it stays as it is, without waiting for that.
+func (w *writer) cut() {
+	found, err := os.Stat(w.log)
+	if err != nil || found.Size() < scarceLog || w.broken() != nil {
+		return
+	}
+	w.mover.wait()
+	err = w.exec(`PRAGMA busy_timeout(0)`)
+	if err == nil {
+		_, err = logOf(w.conn, cutLog)
+	}
+	if err = errors.Join(err, w.exec(`PRAGMA busy_timeout(5000)`)); err != nil {
 		w.unmoved(err)
 	}
 }

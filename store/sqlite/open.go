@@ -106,6 +106,7 @@ func openForWriting(ctx context.Context, cfg Config) (_ *Store, err error) {
 		return nil, dialect.Explain(err)
 	}
 	s.lock, s.db, s.writer = lock, db, newWriter(conn, dialect, s.hub.Notify)
+	s.writer.log = filepath.Join(cfg.Dir, databaseName+"-wal")
 	// What a life before left in the log may look written and not be: a sync of it may have failed (R6). It is written
 	// anew, to the database, before anything is built on it.
 	s.writer.checkpoint()

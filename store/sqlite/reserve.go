@@ -53,6 +53,13 @@ func (r *reserve) onlyForUrgent() bool {
 	return !r.kept && free < uint64(r.size)
 }
 
+// given reports whether the space was given away, or could not be kept, and is not there again.
+func (r *reserve) given() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return !r.kept
+}
+
 // open gives the space away, and reports whether there was any.
 func (r *reserve) open() bool {
 	r.mu.Lock()

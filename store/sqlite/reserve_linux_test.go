@@ -9,18 +9,18 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/sqlite"
 )
 
-// TestReserve fills a disk: an urgent transaction gets the space that is kept aside, others are refused until there is space
-// again, and then some is kept aside again (R7).
-func TestReserve(t *testing.T) {
-	t.Parallel()
+// smallDisk mounts a file system of its own, in memory.
+func smallDisk(t *testing.T, size string) string {
+	t.Helper()
 	dir := t.TempDir()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=16m"); err != nil {
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+size); err != nil {
 		t.Skipf("R7: a small file system needs the right to mount: %v", err)
 	}
 	t.Cleanup(func() {
@@ -28,6 +28,14 @@ func TestReserve(t *testing.T) {
 			t.Errorf("unmount: %v", err)
 		}
 	})
+	return dir
+}
+
+// TestReserve fills a disk: an urgent transaction gets the space that is kept aside, others are refused until there is space
+// again, and then some is kept aside again (R7).
+func TestReserve(t *testing.T) {
+	t.Parallel()
+	dir := smallDisk(t, "16m")
 	s := withSession(t, sqlite.Config{Dir: filepath.Join(dir, "data"), Reserve: 4 << 20})
 	kept := func() bool {
 		_, err := os.Stat(filepath.Join(dir, "data", "reserve"))
@@ -75,6 +83,47 @@ func TestReserve(t *testing.T) {
 	}
 	if err := s.InTx(ctx, large("event_after")); err != nil || !kept() {
 		t.Errorf("with space again: got %v, kept: %t", err, kept())
+	}
+}
+
+// TestReserveCutsTheLog fills a disk with the database's own log, which keeps its length when it begins anew: once space is missed
+// the log is cut, and the disk heals with nobody's help (R7).
+func TestReserveCutsTheLog(t *testing.T) {
+	t.Parallel()
+	data := filepath.Join(smallDisk(t, "20m"), "data")
+	s := withSession(t, sqlite.Config{Dir: data, Reserve: 4 << 20})
+	kept := func() bool {
+		_, err := os.Stat(filepath.Join(data, "reserve"))
+		return err == nil
+	}
+	times := 0
+	again := func(tx store.Tx) error {
+		times++ // pages that stay as they are are not written
+		return tx.SaveSession(theSession, strings.Repeat(string(rune('a'+times%2)), 1<<20), perdure.SessionIdle)
+	}
+	ctx := context.Background()
+
+	var err error
+	for err == nil {
+		err = s.InTx(ctx, again)
+	}
+	log, found := os.Stat(filepath.Join(data, "perdure.db-wal"))
+	if !errors.Is(err, store.Full) || !kept() || found != nil || log.Size() < 8<<20 {
+		t.Fatalf("a disk full of log: got %v, kept: %t, log: %v, %v", err, kept(), log.Size(), found)
+	}
+	for kept() { // until the log has no room by itself
+		if err := s.InTx(store.Urgent(ctx), again); err != nil {
+			t.Fatalf("an urgent transaction: got %v", err)
+		}
+	}
+
+	for deadline := time.Now().Add(10 * time.Second); !kept() && time.Now().Before(deadline); {
+		if err := s.InTx(ctx, func(store.Tx) error { return nil }); err != nil && !errors.Is(err, store.Full) {
+			t.Fatal(err)
+		}
+	}
+	if err := s.InTx(ctx, again); err != nil || !kept() {
+		t.Errorf("with the log cut: got %v, kept: %t", err, kept())
 	}
 }
 

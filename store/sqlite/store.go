@@ -56,7 +56,11 @@ func (s *Store) InTx(ctx context.Context, fn func(store.Tx) error) error {
 		return s.writer.do(ctx, fn)
 	}
 	urgent := store.IsUrgent(ctx)
-	if !urgent && s.reserve.onlyForUrgent() {
+	only := s.reserve.onlyForUrgent()
+	if s.reserve.given() {
+		s.writer.shorten() // the log may stand where space is to be kept
+	}
+	if !urgent && only {
 		return fmt.Errorf("%w: free space in %s; what is left is kept for cancels; nothing was changed", store.Full, s.dir)
 	}
 	err := s.writer.do(ctx, fn)
@@ -144,7 +148,7 @@ func (s *Store) abandon() error {
 // emptyLog moves the write-ahead log into the database. Nothing is lost where it cannot: the next Open reads
 // the log as it is, so a full disk is no error here.
 func (s *Store) emptyLog() error {
-	_, err := s.writer.conn.ExecContext(context.Background(), `PRAGMA wal_checkpoint(TRUNCATE)`)
+	_, err := s.writer.conn.ExecContext(context.Background(), cutLog)
 	if isFull(err) {
 		return nil
 	}

@@ -39,6 +39,8 @@ type writer struct {
 	closing chan struct{} // closed to end run
 	stopped chan struct{} // closed when run has returned
 	mover   *mover        // nil: the writer moves the log itself
+	log     string        // the path of the log's file
+	scarce  chan struct{} // capacity 1: somebody misses the space that the log's file may take
 
 	cause        atomic.Pointer[error] // why nothing is written any more
 	broke        chan struct{}         // closed when cause is set
@@ -77,7 +79,8 @@ func (r *request) leave() {
 func newWriter(conn *connection, dialect sqlstore.Dialect, notify func(perdure.SessionID)) *writer {
 	return &writer{
 		conn: conn, dialect: dialect, notify: notify,
-		queue: make(chan *request), closing: make(chan struct{}), stopped: make(chan struct{}), broke: make(chan struct{}),
+		queue: make(chan *request), scarce: make(chan struct{}, 1),
+		closing: make(chan struct{}), stopped: make(chan struct{}), broke: make(chan struct{}),
 	}
 }
 
@@ -135,7 +138,17 @@ func (w *writer) run() {
 		case req := <-w.queue:
 			w.serve(w.gather(req))
 			w.tend()
+		case <-w.scarce:
+			w.cut()
 		}
+	}
+}
+
+// shorten asks for the log's file to be cut, and does not wait for that.
+func (w *writer) shorten() {
+	select {
+	case w.scarce <- struct{}{}:
+	default:
 	}
 }
 
