@@ -67,7 +67,7 @@ func wired(terminal cli.Terminal, known *redact.Set) cli.World {
 		Diagnose: diagnose, Processes: processes,
 		Admin:     admin.Hands{Garbage: garbage, RotateKey: rotateKey, Schema: schemaOf, Migrate: migrate},
 		WayOut:    cli.WayOut{Rules: readRules, SetRules: writeRules, Try: tryWayOut},
-		Demo:      demo.Crash{Program: self(), Open: openDemo},
+		Demo:      demo.Show{Program: self(), Open: openDemo, Stage: stageDemo},
 		DemoChild: runDemoChild,
 		Wire:      reach, Keys: terminalKeys,
 		MCP: mcp.Hands{

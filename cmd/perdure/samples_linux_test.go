@@ -45,7 +45,7 @@ func otherCommands() map[string]string {
 		"serve": "a URL, until it ends", "help": "text", "completion": "a script", "admin rotate-key": "words only",
 		"mcp serve": "stdout belongs to the protocol", "mcp proxy": "likewise", "mcp config": "a block to paste", "mcp test": "words only",
 		"tool init":  "writes into the folder where it runs; its script reads its JSON",
-		"demo crash": "minutes; its scripts read its JSON", "chaos": "likewise",
+		"demo crash": "minutes; its scripts read its JSON", "chaos": "likewise", "demo agents": "likewise", "demo approvals": "likewise",
 		"task input": "nothing here asks; TestTaskInput has it",
 	}
 }

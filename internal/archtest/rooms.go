@@ -117,7 +117,7 @@ func outer() []room {
 		{"internal/mcpserver/conformance/client", anything}, // what its client side drives
 		{"internal/mcpserver/conformance/server", anything}, // what the conformance suite is run against
 		{"internal/backup", ". store store/sqlite internal/chaos"},
-		{"internal/cli/demo", ". engine internal/chaos"},
+		{"internal/cli/demo", ". budget engine internal/chaos"},
 		{"internal/cli/form", "."},
 		{"internal/cli/storm", ". engine internal/chaos internal/pgserver"},
 		{"internal/ui", ". engine"},

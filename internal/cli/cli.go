@@ -56,7 +56,7 @@ type World struct {
 	// Serve holds a data directory and answers requests until ctx ends. The error is that of Open, or of the address.
 	Serve func(context.Context, Serving) error
 
-	Demo      demo.Crash // Program and Open are set
+	Demo      demo.Show // Program, Open and Stage are set
 	DemoChild func(context.Context, DemoWork) error
 
 	Admin  admin.Hands
@@ -122,7 +122,7 @@ type commandLine struct {
 	API     apiCommand     `cmd:"" name:"api" help:"Send one request to the HTTP API, and print the answer."`
 	Config  configCommand  `cmd:"" help:"What is set, and where: list, check, schema."`
 	Serve   serveCommand   `cmd:"" help:"Serve a data directory over HTTP, until it is stopped."`
-	Demo    demoCommand    `cmd:"" help:"See it at work: crash."`
+	Demo    demoCommand    `cmd:"" help:"See it at work: crash, agents, approvals."`
 	Chaos   chaosCommand   `cmd:"" help:"Kill a server again and again while sessions are in work, and judge what is left: yours, or this program's."`
 	Part    chaosPart      `cmd:"" hidden:"" name:"chaos-part" help:"The processes that chaos starts."`
 	Doctor  doctorCommand  `cmd:"" help:"Say what is fine here, and how to mend what is not."`

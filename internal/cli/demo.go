@@ -5,19 +5,36 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+
+	"github.com/perdure/perdure/internal/cli/demo"
 )
 
 type demoCommand struct {
-	Crash demoCrash `cmd:"" help:"Kill a working runtime again and again, and count what was lost or repeated."`
-	Child demoChild `cmd:"" hidden:"" help:"The process that the demo kills."`
+	Crash     demoCrash     `cmd:"" help:"Kill a working runtime again and again, and count what was lost or repeated."`
+	Agents    demoAgents    `cmd:"" help:"An agent hands out its work, and a budget stops it until there is more."`
+	Approvals demoApprovals `cmd:"" help:"An agent pays invoices, and asks before the large ones."`
+	Child     demoChild     `cmd:"" hidden:"" help:"The process that the demo kills."`
 }
 
-type demoCrash struct {
-	Kills  int    `help:"How often it is killed." default:"5"`
-	Seed   int64  `help:"From which the moments of the kills come." default:"1"`
+// demoPlace is what all demos have.
+type demoPlace struct {
 	Dir    string `help:"Where it works; made anew each time." default:".perdure-demo" type:"path"`
 	Output string `short:"o" help:"text: the story and the verdict. json: the verdict only." enum:"text,json" default:"text"`
 	Keep   bool   `help:"Keep the data afterwards."`
+}
+
+// show is the demo as it stands there.
+func (p demoPlace) show(a *app) demo.Show {
+	show := a.Demo
+	show.Dir, show.JSON, show.Keep = p.Dir, p.Output == "json", p.Keep
+	show.Version, show.Out, show.Talk, show.Log = a.Version.Version, a.out, a.Stderr, a.log
+	return show
+}
+
+type demoCrash struct {
+	Kills int   `help:"How often it is killed." default:"5"`
+	Seed  int64 `help:"From which the moments of the kills come." default:"1"`
+	demoPlace
 }
 
 // Run runs the demo.
@@ -25,10 +42,25 @@ func (c *demoCrash) Run(ctx context.Context, a *app) error {
 	if c.Kills < 0 {
 		return misuse("--kills is below zero", "give 0 or more")
 	}
-	crash := a.Demo
-	crash.Dir, crash.Kills, crash.Seed, crash.JSON, crash.Keep = c.Dir, c.Kills, c.Seed, c.Output == "json", c.Keep
-	crash.Version, crash.Out, crash.Talk = a.Version.Version, a.out, a.Stderr
-	return crash.Run(ctx)
+	return demo.Crash{Show: c.show(a), Kills: c.Kills, Seed: c.Seed}.Run(ctx)
+}
+
+type demoAgents struct{ demoPlace }
+
+// Run runs the demo.
+func (c *demoAgents) Run(ctx context.Context, a *app) error {
+	return demo.Agents{Show: c.show(a)}.Run(ctx)
+}
+
+type demoApprovals struct{ demoPlace }
+
+// Run runs the demo, and takes answers from the terminal.
+func (c *demoApprovals) Run(ctx context.Context, a *app) error {
+	d := demo.Approvals{Show: c.show(a)}
+	if a.Terminal.Stdin && !a.flags.NoInput && !d.JSON {
+		d.Typed = a.readLines(ctx)
+	}
+	return d.Run(ctx)
 }
 
 // DemoWork is what the process that the demo kills works on.

@@ -23,28 +23,21 @@ type story struct {
 
 var _ chaos.Teller = (*story)(nil)
 
-// line prints one line of the story.
-func (s *story) line(format string, args ...any) {
-	if !s.demo.JSON {
-		fmt.Fprintf(s.demo.Out, format+"\n", args...)
-	}
-}
-
 // begin introduces the demo.
 func (s *story) begin() {
-	s.line("perdure %s · scripted model, no network · data %s · seed %d", s.demo.Version, s.demo.Dir, s.demo.Seed)
-	s.line("  build   at_most_once  background  a real command, under a supervisor that outlives the runtime")
-	s.line("  label   idempotent    foreground  may run again, under the same key")
-	s.line("  charge  at_most_once  foreground  writes to a ledger outside; must never run twice")
+	s.demo.line("perdure %s · scripted model, no network · data %s · seed %d", s.demo.Version, s.demo.Dir, s.demo.Seed)
+	s.demo.line("  build   at_most_once  background  a real command, under a supervisor that outlives the runtime")
+	s.demo.line("  label   idempotent    foreground  may run again, under the same key")
+	s.demo.line("  charge  at_most_once  foreground  writes to a ledger outside; must never run twice")
 }
 
 // Up says that the program moves again, and what it took up.
 func (s *story) Up(pid int, took time.Duration) {
 	if s.dead.IsZero() {
-		s.line("  process %d is at work; it will be killed %s", pid, times(s.demo.Kills))
+		s.demo.line("  process %d is at work; it will be killed %s", pid, times(s.demo.Kills))
 		return
 	}
-	s.line("✓ %s back as %d, at work again after %d ms", clock(), pid, took.Milliseconds())
+	s.demo.line("✓ %s back as %d, at work again after %d ms", clock(), pid, took.Milliseconds())
 }
 
 // Down says that the program was killed, and what it left behind.
@@ -52,13 +45,13 @@ func (s *story) Down(pid, kill int) {
 	s.sinceThen()
 	s.dead = time.Now()
 	running, claimed := s.open()
-	s.line("✗ %s killed %d (%d of %d): %d tasks running, %d calls claimed and not settled", clock(), pid, kill, s.demo.Kills, running, claimed)
+	s.demo.line("✗ %s killed %d (%d of %d): %d tasks running, %d calls claimed and not settled", clock(), pid, kill, s.demo.Kills, running, claimed)
 }
 
 // sinceThen tells what the start before did: what it took up, and what came home.
 func (s *story) sinceThen() {
 	if found := s.look(); found != "" {
-		s.line("    %s", found)
+		s.demo.line("    %s", found)
 	}
 }
 
