@@ -243,6 +243,18 @@ type Session struct {
 	Org       string                `json:"org"`                              // whose it is, for ever
 	User      string                `json:"user,omitempty"`                   // of the org; empty: nobody's in particular
 	Paused    *perdure.Pause        `json:"paused,omitempty"`                 // of one session, not in a list: who paused it; nil with a state of paused: a budget did
+	Turn      *SessionTurn          `json:"turn,omitempty"`                   // of one session, not in a list: the turn that is open; nil: none is
+}
+
+// SessionTurn is how far the turn of a session is.
+type SessionTurn struct {
+	ID        perdure.TurnID    `json:"id"`
+	Cause     perdure.TurnCause `json:"cause"`
+	Phase     perdure.TurnPhase `json:"phase"`           // ready, reasoning, reasoned or acting
+	Step      int               `json:"step"`            // reason steps begun
+	Model     string            `json:"model,omitempty"` // asked for by the message; empty: that of the agent
+	Usage     perdure.Usage     `json:"usage"`           // of the steps that have ended
+	StartedAt time.Time         `json:"started_at"`
 }
 
 // SessionAgent says whose session it is, as it began. session.created has the whole of the agent.

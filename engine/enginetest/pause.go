@@ -50,8 +50,8 @@ func (s *scene) isPaused(turn bool) {
 	if err != nil || row.Status != perdure.SessionPaused || row.Paused == nil || row.Paused.By != "user" || row.Paused.Reason != "let me look" || row.Paused.At.IsZero() {
 		s.t.Fatalf("the session is %+v, %v; want it paused by user; journal:\n%s", row, err, s.story())
 	}
-	if fold := s.fold(); (fold.Turn != nil) != turn || fold.Suspended() != turn {
-		s.t.Fatalf("it has the turn %+v, want one %t; journal:\n%s", fold.Turn, turn, s.story())
+	if fold := s.fold(); (fold.Turn != nil) != turn || fold.Suspended() != turn || (row.Turn != nil) != turn {
+		s.t.Fatalf("it has the turn %+v, told as %+v, want one %t; journal:\n%s", fold.Turn, row.Turn, turn, s.story())
 	}
 }
 

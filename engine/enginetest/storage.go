@@ -26,6 +26,7 @@ func storageLaws() []law {
 		{"a_session_is_renamed", sessionRetitled},
 		{"a_session_has_labels", sessionLabeled},
 		{"a_session_is_told_alike_with_its_agent", sessionTold},
+		{"a_session_tells_how_far_its_turn_is", sessionTurn},
 		{"many_tasks_are_canceled_at_once", tasksCanceledAtOnce},
 		{"deeds_are_told", deedsTold},
 	}
@@ -265,6 +266,38 @@ func sessionTold(t *testing.T, open Harness) {
 		if one.Agent != fork.Agent {
 			t.Errorf("in the list it is %+v", one)
 		}
+	}
+}
+
+// sessionTurn looks at a session at rest, in the middle of a turn, and at rest again.
+func sessionTurn(t *testing.T, open Harness) {
+	s := begin(t, open, Setup{Script: twoCalls})
+	tells := func() *engine.SessionTurn {
+		one, err := s.eng.Session(s.ctx, s.id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return one.Turn
+	}
+	if turn := tells(); turn != nil {
+		t.Errorf("before any message it is %+v", turn)
+	}
+	s.say("hi")
+	s.Entered(t, "hold_note", 1)
+	started := s.until("turn.started", func(e perdure.Event) bool { _, ok := e.Fact.(perdure.TurnStarted); return ok })
+	turn := tells()
+	if turn == nil || turn.ID != started.Turn || turn.Cause != perdure.CauseMessage || turn.Phase != perdure.PhaseActing || turn.Step != 1 ||
+		turn.Usage == (perdure.Usage{}) || !turn.StartedAt.Equal(started.At) {
+		t.Errorf("in the middle it is %+v, and began with %+v", turn, started)
+	}
+	list, err := s.eng.Sessions(s.ctx, 0)
+	if err != nil || list[0].Turn != nil {
+		t.Errorf("in a list it is %+v, %v", list, err)
+	}
+	s.Release("hold_note")
+	s.rest()
+	if turn := tells(); turn != nil {
+		t.Errorf("at rest it is %+v", turn)
 	}
 }
 

@@ -68,17 +68,21 @@ func (e *Engine) Session(ctx context.Context, id perdure.SessionID) (s engine.Se
 	})
 }
 
-// describeOne is describe, and who paused it.
+// describeOne is describe, and who paused it, and how far its turn is.
 func (e *Engine) describeOne(r store.Reader, row store.Session) (engine.Session, error) {
 	s, err := describe(r, row)
-	if err != nil || row.Status != perdure.SessionPaused {
+	if err != nil || row.Status == perdure.SessionIdle || row.Status == perdure.SessionStarted {
 		return s, err
 	}
 	fold, err := e.effects.Fold(r, row.ID)
-	if err == nil {
-		s.Paused = fold.Paused
+	if err != nil {
+		return s, err
 	}
-	return s, err
+	s.Paused = fold.Paused
+	if t := fold.Turn; t != nil {
+		s.Turn = &engine.SessionTurn{ID: t.ID, Cause: t.Cause, Phase: t.Phase, Step: t.Iteration, Model: t.Model, Usage: t.Usage, StartedAt: t.StartedAt}
+	}
+	return s, nil
 }
 
 // Sessions lists sessions, newest first.

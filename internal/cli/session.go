@@ -106,6 +106,7 @@ func (c *sessionShow) tell(a *app, s engine.Session, fold *perdure.Session) {
 		field{"labels", cell{text: labelLine(s.Labels)}},
 		field{"status", cell{text: string(s.Status)}},
 		field{"paused", cell{text: pauseLine(fold), color: yellow}},
+		field{"turn", cell{text: turnLine(s.Turn, now)}},
 		field{"subagent of", cell{text: string(s.Parent)}},
 		field{"agent", cell{text: s.Agent.Name}},
 		field{"model", cell{text: fold.Agent.Model}},
@@ -128,6 +129,14 @@ func (c *sessionShow) tell(a *app, s engine.Session, fold *perdure.Session) {
 		}
 		a.table(tasks(now).head, rows)
 	}
+}
+
+// turnLine says how far a turn is; it is empty at rest.
+func turnLine(t *engine.SessionTurn, now clock) string {
+	if t == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s, in reason step %d, %s, began %s", t.ID, t.Step, t.Phase, moment(t.StartedAt, now))
 }
 
 // unknownWork names what waits for an operator's word. It is empty when nothing does.
