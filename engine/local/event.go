@@ -82,22 +82,23 @@ func (f *follower) event(e *perdure.Event) error {
 	if err := f.fn(engine.Frame{Event: e, Dropped: f.missed()}); err != nil {
 		return err
 	}
-	switch fact := e.Fact.(type) {
-	case perdure.OutputStarted:
-		if e.Seq > f.due { // else the fold knows what is open
+	if e.Seq < f.due {
+		return nil // the fold knows what is open
+	}
+	if e.Seq > f.due {
+		switch fact := e.Fact.(type) {
+		case perdure.OutputStarted:
 			f.open, f.has, f.kept = fact.MessageID, 0, ""
-		}
-	case perdure.OutputReplaced:
-		f.has, f.kept = 0, ""
-	case perdure.OutputCompleted, perdure.TurnCompleted, perdure.TurnFailed, perdure.TurnCanceled, perdure.TurnSealed:
-		if e.Seq > f.due {
+		case perdure.OutputReplaced:
+			f.has, f.kept = 0, ""
+		case perdure.OutputCompleted, perdure.TurnCompleted, perdure.TurnFailed, perdure.TurnCanceled, perdure.TurnSealed:
 			f.open = ""
+			return nil
+		default:
+			return nil
 		}
 	}
-	if e.Seq == f.due {
-		return f.tell()
-	}
-	return nil
+	return f.tell() // also of a new answer: pieces that came before the watch come as no frame
 }
 
 // delta hands on text that joins what fn has. Where some is missing in between, the text so far is told in its place, as soon as

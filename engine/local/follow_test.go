@@ -73,3 +73,51 @@ func TestST4Holes(t *testing.T) {
 		}
 	}
 }
+
+// TestST4BeforeItWatches: what was said between the look at the journal and the watch is told with the event that opens the answer,
+// or that takes back what was said of it, since no frame of it comes: an answer that pauses there would show nothing.
+func TestST4BeforeItWatches(t *testing.T) {
+	t.Parallel()
+	const message = perdure.MessageID("message_1")
+	st := memory.New(memory.Config{})
+	defer st.Close()
+	id := perdure.FormatID[perdure.SessionID]([16]byte{15: 1})
+	err := st.InTx(t.Context(), func(tx store.Tx) error {
+		return tx.CreateSession(store.Session{ID: id, Status: perdure.SessionStarted})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told []string
+	f := &follower{e: &Engine{cfg: Config{Store: st}}, ctx: t.Context(), id: id, due: 3, fn: func(frame engine.Frame) error {
+		if frame.Event != nil {
+			told = append(told, string(frame.Event.Fact.EventType()))
+			return nil
+		}
+		var d effect.OutputDelta
+		err := perdure.DecodeKnownJSON(frame.Data, &d)
+		told = append(told, fmt.Sprintf("%d:%s", d.Offset, d.Delta))
+		return err
+	}}
+	for i, step := range []struct {
+		kept string
+		fact perdure.Fact
+	}{
+		{"It is in the", perdure.OutputStarted{MessageID: message}},
+		{"It", perdure.OutputReplaced{MessageID: message, ReasonCode: perdure.ReplacedByRestart}},
+	} {
+		err := st.InTx(t.Context(), func(tx store.Tx) error {
+			return tx.PutPartial(store.Partial{Session: id, Message: message, Text: step.kept})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := f.take(store.Frame{Event: &perdure.Event{Seq: f.due + int64(i) + 1, Fact: step.fact}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []string{"output.message.started", "0:It is in the", "output.message.replaced", "0:It"}
+	if diff := cmp.Diff(told, want); diff != "" {
+		t.Error(diff)
+	}
+}
