@@ -41,6 +41,15 @@ func heldBack(t *testing.T, journal []perdure.Event) (paused, goneOn int) {
 	return paused, goneOn
 }
 
+// cameToEnd is whether a step of the model came to its end. The kills wait for one between a resume and the next pause: a step that breaks off
+// as often as a model is asked fails, as it should (TN21), and on a slow machine none would come to an end otherwise.
+func cameToEnd(journal []perdure.Event) bool {
+	return slices.ContainsFunc(journal, func(e perdure.Event) bool {
+		fact, ok := e.Fact.(perdure.ReasonCompleted)
+		return ok && fact.Success
+	})
+}
+
 // TestPauseSurvivesKills pauses and resumes a session that works, again and again, and kills the server under each word and after it. A
 // pause that was acknowledged holds whoever serves next; one whose answer was lost is sent again. Nothing begins while it holds, and in the
 // end every message has come once, and every turn is completed. PERDURE_PAUSE_KILLS says how many pauses there are.
@@ -97,7 +106,12 @@ steps:
 		if d.get(path).into(t, &now); now.Status != perdure.SessionPaused {
 			t.Errorf("pause %d: it is %s", i, now.Status)
 		}
+		since := len(d.events(id))
 		word(i+1, "resume")
+		d.until("a step of the model is heard to its end, or there is none", func() bool {
+			d.get(path).into(t, &now)
+			return now.Status == perdure.SessionIdle || cameToEnd(d.events(id)[since:])
+		})
 	}
 	<-said
 	d.rest(id)
@@ -116,7 +130,7 @@ steps:
 		case "turn.completed":
 			open--
 		case "turn.failed", "turn.canceled", "turn.sealed", "tool.unknown":
-			t.Errorf("event %d: %s", e.Seq, e.Type())
+			t.Errorf("event %d: %s %+v", e.Seq, e.Type(), e.Fact)
 		}
 	}
 	if received != messages || open != 0 {
