@@ -41,6 +41,27 @@ func heldBack(t *testing.T, journal []perdure.Event) (paused, goneOn int) {
 	return paused, goneOn
 }
 
+// whole wants every message to have come once, and every turn to be completed.
+func whole(t *testing.T, journal []perdure.Event, messages int) {
+	t.Helper()
+	received, open := 0, 0
+	for _, e := range journal {
+		switch e.Type() {
+		case "message.received":
+			received++
+		case "turn.started":
+			open++
+		case "turn.completed":
+			open--
+		case "turn.failed", "turn.canceled", "turn.sealed", "tool.unknown":
+			t.Errorf("event %d: %s %+v", e.Seq, e.Type(), e.Fact)
+		}
+	}
+	if received != messages || open != 0 {
+		t.Errorf("%d messages came, want %d; %d turns were not completed", received, messages, open)
+	}
+}
+
 // cameToEnd is whether a step of the model came to its end. The kills wait for one between a resume and the next pause: a step that breaks off
 // as often as a model is asked fails, as it should (TN21), and on a slow machine none would come to an end otherwise.
 func cameToEnd(journal []perdure.Event) bool {
@@ -120,21 +141,6 @@ steps:
 	if paused != pauses || goneOn == 0 {
 		t.Errorf("it was paused %d times, want %d; a turn went on after %d of them", paused, pauses, goneOn)
 	}
-	received, open := 0, 0
-	for _, e := range journal {
-		switch e.Type() {
-		case "message.received":
-			received++
-		case "turn.started":
-			open++
-		case "turn.completed":
-			open--
-		case "turn.failed", "turn.canceled", "turn.sealed", "tool.unknown":
-			t.Errorf("event %d: %s %+v", e.Seq, e.Type(), e.Fact)
-		}
-	}
-	if received != messages || open != 0 {
-		t.Errorf("%d messages came, want %d; %d turns were not completed", received, messages, open)
-	}
+	whole(t, journal, messages)
 	t.Logf("%d pauses and %d kills; a turn went on after %d; %d answers were lost; %d events", paused, 2*pauses, goneOn, lost, len(journal))
 }
