@@ -290,3 +290,27 @@ func TestKeyInURL(t *testing.T) {
 		}
 	})
 }
+
+// TestStopsAtOnce: a sender that is stopped before it looked at what was being sent says nothing of that: nothing is wrong.
+func TestStopsAtOnce(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	var log bytes.Buffer
+	b.log = slog.New(slog.NewTextHandler(&log, nil))
+	b.over = func(st store.Store) store.Store { return ended{st} }
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := b.sender().Run(ctx); err != nil || log.Len() > 0 {
+		t.Errorf("%v, and the log has:\n%s", err, log.String())
+	}
+}
+
+// ended is a store that looks at ctx first, as one over a database does.
+type ended struct{ store.Store }
+
+func (s ended) View(ctx context.Context, fn func(store.Reader) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return s.Store.View(ctx, fn)
+}

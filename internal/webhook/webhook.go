@@ -117,10 +117,12 @@ func (s *Sender) Run(ctx context.Context) error {
 		return nil
 	}
 	if !s.cfg.Shared { // who sent before is dead
-		if err := s.takeOver(ctx); err != nil {
-			if store.Broken(err) {
-				return fmt.Errorf("webhooks: %w", err)
-			}
+		switch err := s.takeOver(ctx); {
+		case ctx.Err() != nil:
+			return nil
+		case store.Broken(err):
+			return fmt.Errorf("webhooks: %w", err)
+		case err != nil:
 			s.cfg.Log.Warn("what was being sent is sent again only after its lease", "error", err)
 		}
 	}
