@@ -60,7 +60,8 @@ type Engine struct {
 	time      timekeeper  // of schedules
 	bulks     bulks
 
-	mu      sync.Mutex
+	mu      sync.Mutex                     // not held while the store is waited for: transactions take it
+	begins  bool                           // guarded by mu; Run registers the worker
 	running bool                           // guarded by mu
 	ended   bool                           // guarded by mu; an engine runs once
 	ctx     context.Context                // guarded by mu; of the drivers, while Run runs
@@ -161,17 +162,15 @@ func unlessEnded(ctx context.Context, err error) error {
 	return fmt.Errorf("run: %w", err)
 }
 
-// begin marks the engine as running and registers its worker, before it claims anything (LG19).
+// begin registers the engine's worker, before it claims anything (LG19), and marks it as running.
 func (e *Engine) begin(ctx context.Context) (context.Context, context.CancelCauseFunc, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.running {
-		return nil, nil, fmt.Errorf("%w: it runs already", perdure.Conflict)
-	}
-	if e.ended {
-		return nil, nil, fmt.Errorf("%w: it has run and stopped; open another engine", perdure.Unavailable)
+	if err := e.mayBegin(); err != nil {
+		return nil, nil, err
 	}
 	begun, err := e.register(ctx)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.begins = false
 	if err != nil {
 		return nil, nil, fmt.Errorf("register worker: %w", err)
 	}
@@ -181,6 +180,20 @@ func (e *Engine) begin(ctx context.Context) (context.Context, context.CancelCaus
 		e.extend(begun)
 	}
 	return work, fail, nil
+}
+
+// mayBegin lets one Run begin.
+func (e *Engine) mayBegin() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.running || e.begins {
+		return fmt.Errorf("%w: it runs already", perdure.Conflict)
+	}
+	if e.ended {
+		return fmt.Errorf("%w: it has run and stopped; open another engine", perdure.Unavailable)
+	}
+	e.begins = true
+	return nil
 }
 
 // recover takes up what former workers left: tasks first, then the sessions that were being driven or have
