@@ -94,7 +94,7 @@ func NoStuck(r Record) []Violation {
 		if s.Turn != nil {
 			texts = append(texts, fmt.Sprintf("turn %s still runs", s.Turn.ID))
 		}
-		if len(s.Queue) > 0 && s.Stopped == nil { // a stopped subagent starts nothing until a person speaks to it
+		if len(s.Queue) > 0 && s.Stopped == nil && s.Halt == nil { // a stopped subagent waits for a person's word, a halted session for more budget (BU3)
 			texts = append(texts, fmt.Sprintf("%d messages wait", len(s.Queue)))
 		}
 		for _, task := range s.OpenTasks() {

@@ -242,3 +242,23 @@ func TestAStoppedSubagentIsNotStuck(t *testing.T) { // SA11
 		t.Errorf("of a stopped one: got %+v", broken)
 	}
 }
+
+func TestASessionHeldByABudgetIsNotStuck(t *testing.T) { // BU3
+	t.Parallel()
+	queued := []perdure.Event{
+		{Seq: 1, Fact: perdure.SessionCreated{}}, {Seq: 2, Fact: perdure.MessageReceived{Message: perdure.Text("do"), Source: "parent"}},
+	}
+	notice := perdure.BudgetNotice{Why: "max_cost: spent"}
+	given := perdure.Event{Seq: 4, Fact: perdure.BudgetResumed{By: "user"}}
+	for name, held := range map[string]perdure.Fact{
+		"its hard limit": perdure.BudgetExhausted{BudgetNotice: notice}, "its soft limit": perdure.BudgetPaused{BudgetNotice: notice},
+	} {
+		events := append(slices.Clone(queued), perdure.Event{Seq: 3, Fact: held})
+		if broken := NoStuck(Record{Journals: []Journal{{Events: events}}}); len(broken) != 0 {
+			t.Errorf("%s: its message waits until somebody gives more, and got %+v", name, broken)
+		}
+		if broken := NoStuck(Record{Journals: []Journal{{Events: append(events, given)}}}); len(broken) != 1 {
+			t.Errorf("%s: more was given, and the message waits: got %+v", name, broken)
+		}
+	}
+}
