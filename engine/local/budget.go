@@ -192,6 +192,11 @@ func (e *Engine) CheckBudgets(ctx context.Context, id perdure.SessionID) (report
 // wakeHalted lets the sessions go on that a budget had stopped and that may by now, some of each budget, whether or not this
 // engine runs. Where none is stopped it costs one look. What fails is tried again with the next beat.
 func (e *Engine) wakeHalted(ctx context.Context) {
+	warn := func(text string, args ...any) {
+		if ctx.Err() == nil { // a program that stops is no fault
+			e.cfg.Log.Warn(text, args...)
+		}
+	}
 	var ready []perdure.SessionID
 	err := e.view(ctx, func(r store.Reader) error {
 		ready = nil
@@ -206,7 +211,7 @@ func (e *Engine) wakeHalted(ctx context.Context) {
 				return unread
 			}
 			if unread != nil { // it keeps none of the others
-				e.cfg.Log.Warn("a session that a budget stopped could not be looked at", "session", h.Session, "error", unread)
+				warn("a session that a budget stopped could not be looked at", "session", h.Session, "error", unread)
 			}
 			if may {
 				woken[h.Budget]++
@@ -216,11 +221,11 @@ func (e *Engine) wakeHalted(ctx context.Context) {
 		return err
 	})
 	if err != nil {
-		e.cfg.Log.Warn("what budgets stopped could not be looked at", "error", err)
+		warn("what budgets stopped could not be looked at", "error", err)
 	}
 	for _, id := range ready {
 		if err := e.resume(ctx, id, "runtime"); err != nil && !errors.Is(err, perdure.Conflict) {
-			e.cfg.Log.Warn("a session was not let go on", "session", id, "error", err)
+			warn("a session was not let go on", "session", id, "error", err)
 		}
 	}
 }
