@@ -41,7 +41,8 @@ type Config struct {
 //
 // Two limits. A service manager that kills by cgroup kills supervisors too: a systemd unit needs KillMode=process. And
 // where the supervisor itself gets SIGKILL, a daemon of the command that made itself a session and has lost its parent
-// cannot be told from any other, and lives on; with its supervisor alive nothing gets away.
+// cannot be told from any other, and lives on, and so does what a command had started before its supervisor, killed in the
+// moment after the start, could note its pid; with its supervisor alive nothing gets away.
 type Local struct {
 	supervisor   string
 	machine      machine

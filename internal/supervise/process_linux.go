@@ -116,8 +116,10 @@ func signalProcess(pid int, start uint64, sig syscall.Signal) error {
 }
 
 // killRemains kills what a dead supervisor left and waits until nothing of it runs, or for ctx's cause. One that is dying lets go
-// of its files before it is gone from the table: it is waited for, since what it leaves is its business until then.
+// of its files before it is gone from the table: it is waited for, since what it leaves is its business until then. So is, for a
+// while, what may be a command whose pid it did not live to tell.
 func killRemains(ctx context.Context, rec Record) error {
+	patience := time.Now().Add(untoldWait)
 	for {
 		all, err := processes()
 		if err != nil {
@@ -130,7 +132,8 @@ func killRemains(ctx context.Context, rec Record) error {
 			continue
 		}
 		left := provedOurs(all, rec)
-		if len(left) == 0 {
+		untold := slices.ContainsFunc(all, func(p process) bool { return mayBeUntold(p, rec) })
+		if len(left) == 0 && (!untold || time.Now().After(patience)) {
 			return nil
 		}
 		for _, p := range left {
@@ -145,6 +148,16 @@ func killRemains(ctx context.Context, rec Record) error {
 // supervises reports whether a process is the supervisor of rec, and lives or is dying.
 func supervises(p process, rec Record) bool {
 	return p.pid == rec.PID && p.start == rec.StartTime && !p.dead()
+}
+
+// untoldWait bounds the wait for a process that may be a command which dies with its supervisor.
+const untoldWait = 2 * time.Second
+
+// mayBeUntold reports whether a process may be the command of rec, whose supervisor died before it could tell the pid. That cannot
+// be proved, so it is not ours to kill; but the kernel kills the command when its supervisor dies, and it only has to come to
+// its end. What is left after a while is another's, or what the command itself had started by then.
+func mayBeUntold(p process, rec Record) bool {
+	return rec.CommandPID == 0 && p.session == rec.PID && p.pid != rec.PID && p.start >= rec.StartTime && !p.dead()
 }
 
 // provedOurs returns the running processes that belonged to the command of rec, whose supervisor is dead.

@@ -132,3 +132,48 @@ func TestRemainsOfADyingSupervisor(t *testing.T) {
 	}
 	<-reaped
 }
+
+// TestRemainsOfAnUntoldCommand has a supervisor that died before it could tell its command's pid, as the kernel kills that one:
+// until it is gone it is waited for, since it may still write. What does not die is nobody's to kill, and is not waited for without end.
+func TestRemainsOfAnUntoldCommand(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		lives string // seconds
+		left  bool
+	}{"it dies": {lives: "0.5"}, "it lives on": {lives: "600", left: true}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			supervisor := exec.Command("bash", "-c", "set -m; sleep "+c.lives+" >&- 2>&- & echo $!; read")
+			supervisor.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+			goOn, err := supervisor.StdinPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			out, err := supervisor.StdoutPipe()
+			if err == nil {
+				err = supervisor.Start()
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			own, _ := readProcess(supervisor.Process.Pid)
+			var pid int
+			if _, err := fmt.Fscan(out, &pid); err != nil {
+				t.Fatal(err)
+			}
+			command, there := readProcess(pid)
+			if !there || command.session != own.pid {
+				t.Fatalf("the command is %+v, the supervisor %+v", command, own)
+			}
+			t.Cleanup(func() { _ = signalProcess(command.pid, command.start, syscall.SIGKILL) })
+			_ = goOn.Close()
+			_ = supervisor.Wait() // it leaves with the status of its read
+
+			err = killRemains(t.Context(), Record{PID: own.pid, StartTime: own.start})
+
+			if runs := processAlive(command.pid, command.start); err != nil || runs != c.left {
+				t.Errorf("got %v, and the command runs: %t", err, runs)
+			}
+		})
+	}
+}
