@@ -21,7 +21,8 @@ type Harness struct {
 	Parent    perdure.HarnessID `json:"parent_id,omitempty"` // empty: it is a root
 	Overlay   Overlay           `json:"overlay"`
 	Status    Status            `json:"status"`
-	Version   int64             `json:"version"` // counts the writes, from 1; 0 is one that was never written
+	Version   int64             `json:"version"`      // counts the writes, from 1; 0 is one that was never written
+	By        string            `json:"by,omitempty"` // who wrote this version; empty: nobody said
 	CreatedAt time.Time         `json:"created_at"`
 	UpdatedAt time.Time         `json:"updated_at"`
 }
@@ -34,7 +35,7 @@ type Agent struct {
 	Overlay   Overlay           `json:"overlay"`
 	Status    Status            `json:"status"`
 	Version   int64             `json:"version"`      // as a harness's
-	By        string            `json:"by,omitempty"` // who wrote this version; empty: nobody said
+	By        string            `json:"by,omitempty"` // likewise
 	CreatedAt time.Time         `json:"created_at"`
 	UpdatedAt time.Time         `json:"updated_at"`
 }

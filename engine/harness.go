@@ -17,6 +17,8 @@ type Harnesses interface {
 	Harnesses(ctx context.Context) ([]HarnessEntry, error)
 	// Harness returns a harness.
 	Harness(ctx context.Context, id string) (HarnessEntry, error)
+	// HarnessVersions returns a harness as each write left it, the newest first; limit 0 means all.
+	HarnessVersions(ctx context.Context, id string, limit int) ([]HarnessEntry, error)
 	// PutHarness adds a harness, or replaces one: nothing of what it was stays. Sessions that began stay as they are (N9). Conflict:
 	// it has another version than the one that was read. Invalid: what is wrong with it, its name, or its parent, which is not
 	// there, stands on it, or is too deep. NotFound: a version was read, or an id is named, and there is none.
@@ -42,7 +44,8 @@ type HarnessEntry struct {
 	Parent    perdure.HarnessID `json:"parent_id,omitempty"` // empty: it is a root
 	Overlay   json.RawMessage   `json:"overlay"`
 	Status    string            `json:"status" enum:"active,archived,deleted"`
-	Version   int64             `json:"version"` // counts the writes, from 1
+	Version   int64             `json:"version"`      // counts the writes, from 1
+	By        string            `json:"by,omitempty"` // who wrote this version; empty: nobody said
 	CreatedAt time.Time         `json:"created_at"`
 	UpdatedAt time.Time         `json:"updated_at"`
 }

@@ -99,13 +99,15 @@ type HarnessReader interface {
 	Harness(id perdure.HarnessID) (h agent.Harness, found bool, err error)
 	// Harnesses lists harnesses.
 	Harnesses(filter agent.StatusFilter) ([]agent.Harness, error)
+	// HarnessVersions returns a harness as each write left it, as AgentVersions does an agent.
+	HarnessVersions(id perdure.HarnessID, limit int) ([]agent.Harness, error)
 	// HarnessChain returns the chain that ends with a harness, root first; of an unknown one it is empty (N8).
 	HarnessChain(leaf perdure.HarnessID) ([]agent.Harness, error)
 }
 
 // HarnessWriter writes harnesses.
 type HarnessWriter interface {
-	// PutHarness adds or replaces a harness. Invalid, too: its parent is not there, its chain comes back to it or is
+	// PutHarness adds or replaces a harness, and keeps what it was before. Invalid, too: its parent is not there, its chain comes back to it or is
 	// too deep, also with what stands on it, or its status goes back.
 	PutHarness(h agent.Harness) (agent.Harness, error)
 }

@@ -40,6 +40,13 @@ func (r *reader) Harness(ctx context.Context, id string) (engine.HarnessEntry, e
 	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) (engine.HarnessEntry, error) { return eng.Harness(ctx, id) })
 }
 
+// HarnessVersions implements engine.Harnesses.
+func (r *reader) HarnessVersions(ctx context.Context, id string, limit int) ([]engine.HarnessEntry, error) {
+	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) ([]engine.HarnessEntry, error) {
+		return eng.HarnessVersions(ctx, id, limit)
+	})
+}
+
 // Connections implements engine.Connections.
 func (r *reader) Connections(ctx context.Context) ([]engine.Connection, error) {
 	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) ([]engine.Connection, error) { return eng.Connections(ctx) })

@@ -146,6 +146,7 @@ func keptSamples() []sample {
 		{line: "harness list", is: "list-harnesses"},
 		{line: "harness show house", is: "get-harness"},
 		{line: "harness apply {dir}/harness.yaml", is: "put-harness"},
+		{line: "harness versions layer", is: "list-harness-versions"},
 		{line: "harness delete layer --yes"},
 		{line: "connection list", is: "list-connections"},
 		{line: "connection test wiki", is: "test-connection", codes: []int{6}},

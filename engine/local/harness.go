@@ -15,14 +15,9 @@ import (
 // Harnesses lists harnesses.
 func (e *Engine) Harnesses(ctx context.Context) (list []engine.HarnessEntry, err error) {
 	return list, e.view(ctx, func(r store.Reader) error {
-		list = nil
 		all, err := harnesses().all(r)
-		for _, h := range all {
-			entry, failed := harnessEntry(h)
-			if failed != nil {
-				return failed
-			}
-			list = append(list, entry)
+		if err == nil {
+			list, err = harnessEntries(all)
 		}
 		return err
 	})
@@ -39,10 +34,38 @@ func (e *Engine) Harness(ctx context.Context, id string) (entry engine.HarnessEn
 	})
 }
 
+// HarnessVersions returns a harness as each write left it.
+func (e *Engine) HarnessVersions(ctx context.Context, id string, limit int) (list []engine.HarnessEntry, err error) {
+	return list, e.view(ctx, func(r store.Reader) error {
+		h, err := harnesses().named(r, id)
+		if err != nil {
+			return err
+		}
+		versions, err := r.HarnessVersions(h.ID, max(limit, 0))
+		if err == nil {
+			list, err = harnessEntries(versions)
+		}
+		return err
+	})
+}
+
+func harnessEntries(all []agent.Harness) ([]engine.HarnessEntry, error) {
+	var list []engine.HarnessEntry
+	for _, h := range all {
+		entry, err := harnessEntry(h)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, entry)
+	}
+	return list, nil
+}
+
 func harnessEntry(h agent.Harness) (engine.HarnessEntry, error) {
 	overlay, err := json.Marshal(h.Overlay)
 	return engine.HarnessEntry{
-		ID: h.ID, Name: h.Name, Parent: h.Parent, Overlay: overlay, Status: string(h.Status), Version: h.Version, CreatedAt: h.CreatedAt, UpdatedAt: h.UpdatedAt,
+		ID: h.ID, Name: h.Name, Parent: h.Parent, Overlay: overlay, Status: string(h.Status), Version: h.Version, By: h.By,
+		CreatedAt: h.CreatedAt, UpdatedAt: h.UpdatedAt,
 	}, err
 }
 

@@ -28,10 +28,7 @@ func (e *Engine) EffectiveAgent(ctx context.Context, id string) (a engine.Effect
 
 // AgentVersions returns an agent as each write left it, the newest first.
 func (e *Engine) AgentVersions(ctx context.Context, id string, limit int) ([]engine.AgentEntry, error) {
-	if id == "" {
-		return nil, fmt.Errorf("agent: %w", perdure.NotFound)
-	}
-	return list[engine.AgentEntry](ctx, e, request{what: fmt.Sprintf("versions of agent %.80q", id), path: "/v1/agents/" + keySegment(id) + "/versions"}, max(limit, 0))
+	return versions[engine.AgentEntry](ctx, e, request{what: "agent", path: "/v1/agents/"}, id, limit)
 }
 
 // PutAgent adds an agent, or replaces one that is kept.
@@ -77,6 +74,11 @@ func (e *Engine) Harnesses(ctx context.Context) ([]engine.HarnessEntry, error) {
 // Harness returns a harness.
 func (e *Engine) Harness(ctx context.Context, id string) (h engine.HarnessEntry, err error) {
 	return h, e.named(ctx, request{what: "harness", path: "/v1/harnesses/"}, id, &h)
+}
+
+// HarnessVersions returns a harness as each write left it, the newest first.
+func (e *Engine) HarnessVersions(ctx context.Context, id string, limit int) ([]engine.HarnessEntry, error) {
+	return versions[engine.HarnessEntry](ctx, e, request{what: "harness", path: "/v1/harnesses/"}, id, limit)
 }
 
 // PutHarness adds or replaces a harness.
@@ -146,6 +148,16 @@ func (e *Engine) StartOf(ctx context.Context, o engine.AgentOrder) (s engine.Ses
 	}{o.ID, o.Agent, o.Title, o.Labels, o.Model, o.Metadata}
 	_, err = e.call(ctx, request{what: fmt.Sprintf("start a session of agent %.80q", o.Agent), path: "/v1/sessions", body: body}, &s)
 	return s, err
+}
+
+// versions lists what was reached by a name, as each write left it.
+func versions[T any](ctx context.Context, e *Engine, r request, name string, limit int) ([]T, error) {
+	r.what = fmt.Sprintf("versions of %s %.80q", r.what, name)
+	if name == "" {
+		return nil, fmt.Errorf("%s: %w", r.what, perdure.NotFound)
+	}
+	r.path += keySegment(name) + "/versions"
+	return list[T](ctx, e, r, max(limit, 0))
 }
 
 // named asks for what is reached by a name. Without one there is nothing.

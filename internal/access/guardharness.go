@@ -24,6 +24,15 @@ func (g *Guard) Harness(ctx context.Context, id string) (engine.HarnessEntry, er
 	return g.inner.Harness(ctx, id)
 }
 
+// HarnessVersions returns a harness as each write left it.
+func (g *Guard) HarnessVersions(ctx context.Context, id string, limit int) ([]engine.HarnessEntry, error) {
+	ctx, err := g.harness(ctx, Read, id)
+	if err != nil {
+		return nil, err
+	}
+	return g.inner.HarnessVersions(ctx, id, limit)
+}
+
 // PutHarness writes a harness: it says what agents may do, so it is for administrators.
 func (g *Guard) PutHarness(ctx context.Context, w engine.HarnessWrite) (engine.HarnessEntry, error) {
 	ctx, err := g.harness(ctx, Admin, w.Name)

@@ -19,7 +19,7 @@ import (
 var methodsOf = map[string]string{
 	"read write approve": `
 		AgentVersions Agents Approval Approvals BudgetEntries Budgets Bulk Calls CheckBudgets Connections Costs EffectiveAgent
-		Events File Files FindCall Follow Harnesses NextFires Providers Resource Resources Schedule ScheduleFires Schedules Secrets
+		Events File Files FindCall Follow HarnessVersions Harnesses NextFires Providers Resource Resources Schedule ScheduleFires Schedules Secrets
 		Session Sessions SessionsWhere Task TaskLog TaskMessages Tasks Tools Value Values WaitCall WaitIdle WaitTask`,
 	"read write approve admin": "Agent Harness", // who may write it sees what they write over
 	"write": `

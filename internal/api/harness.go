@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"strconv"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/agent"
@@ -32,6 +33,9 @@ func (a *API) harnessOperations() {
 			one, err := a.cfg.Engine.Harness(ctx, in.ID)
 			return &taggedHarness{Body: one}, err
 		})
+	read(a, operation{
+		id: "list-harness-versions", path: "/v1/harnesses/{harness}/versions", policy: reads, summary: "List what a harness was, as each write left it, the newest first", errors: missing,
+	}, a.listHarnessVersions)
 	replace(a, operation{
 		id: "put-harness", path: "/v1/harnesses/{harness}", policy: administers, summary: "Keep a harness under a name, or change one",
 		errors: append(missing, http.StatusPreconditionRequired), route: route{own: true, tells: true},
@@ -51,6 +55,18 @@ func (a *API) listHarnesses(ctx context.Context, in *struct {
 		all:   func() ([]engine.HarnessEntry, error) { return a.cfg.Engine.Harnesses(ctx) },
 		match: func(one engine.HarnessEntry) bool { return in.Status == "" || one.Status == in.Status },
 		id:    func(one engine.HarnessEntry) string { return string(one.ID) },
+	})
+}
+
+func (a *API) listHarnessVersions(ctx context.Context, in *struct {
+	OfHarness
+	Paged
+}) (*page[engine.HarnessEntry], error) {
+	return walk(a, in.Paged, grown[engine.HarnessEntry]{
+		which: whose(ctx) + "versions of harness " + in.ID,
+		all:   func() ([]engine.HarnessEntry, error) { return a.cfg.Engine.HarnessVersions(ctx, in.ID, 0) },
+		match: func(engine.HarnessEntry) bool { return true },
+		id:    func(one engine.HarnessEntry) string { return strconv.FormatInt(one.Version, 10) },
 	})
 }
 

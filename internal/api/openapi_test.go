@@ -146,7 +146,7 @@ func TestH1Whole(t *testing.T) {
 			}
 		}
 	})
-	if len(ids) != 110 {
+	if len(ids) != 111 {
 		t.Errorf("%d operations", len(ids))
 	}
 }

@@ -19,31 +19,19 @@ import (
 
 type agentVersions struct {
 	Agent string `arg:"" help:"Its id, or a unique beginning of it, or its name."`
-	Limit int    `help:"How many; 0 for all." placeholder:"N" default:"20"`
-	output
+	versions
 }
 
 // Run lists what an agent was.
 func (c *agentVersions) Run(ctx context.Context, a *app) error {
-	if c.Limit < 0 {
-		return misuse(fmt.Sprintf("--limit %d", c.Limit), "give 0 for all, or how many")
-	}
-	return a.read(ctx, func(eng Engine) error {
+	return listVersions(ctx, a, c.versions, func(eng Engine) ([]engine.AgentEntry, error) {
 		id, err := a.agent(ctx, eng, c.Agent)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		all, err := eng.AgentVersions(ctx, id, c.Limit)
-		if err != nil {
-			return err
-		}
-		return listing[engine.AgentEntry]{
-			noun: "versions", head: []string{"VERSION", "STATUS", "BY", "AT", "OVERLAY"},
-			name: func(one engine.AgentEntry) string { return fmt.Sprint(one.Version) },
-			row: func(one engine.AgentEntry) []cell {
-				return []cell{{fmt.Sprint(one.Version), bold}, {text: one.Status}, {text: one.By}, {text: moment(one.UpdatedAt, a.now())}, {text: clip(string(one.Overlay), cellChars)}}
-			},
-		}.print(ctx, a, c.output, all)
+		return eng.AgentVersions(ctx, id, c.Limit)
+	}, func(one engine.AgentEntry) version {
+		return version{one.Version, one.Status, one.By, one.UpdatedAt, one.Overlay}
 	})
 }
 

@@ -12,10 +12,11 @@ import (
 )
 
 type harnessCommand struct {
-	List   harnessList   `cmd:"" help:"List the harnesses that agents may stand on."`
-	Show   harnessShow   `cmd:"" help:"Show a harness."`
-	Apply  harnessApply  `cmd:"" help:"Keep a harness as a file says, or change the one of its name."`
-	Delete harnessDelete `cmd:"" help:"Delete a harness on which nothing stands."`
+	List     harnessList     `cmd:"" help:"List the harnesses that agents may stand on."`
+	Show     harnessShow     `cmd:"" help:"Show a harness."`
+	Versions harnessVersions `cmd:"" help:"List what a harness was, as each write left it."`
+	Apply    harnessApply    `cmd:"" help:"Keep a harness as a file says, or change the one of its name."`
+	Delete   harnessDelete   `cmd:"" help:"Delete a harness on which nothing stands."`
 }
 
 type harnessList struct {
@@ -59,7 +60,7 @@ func (a *app) shownHarness(one engine.HarnessEntry) shown {
 	return shown{string(one.ID), one, func() {
 		a.fields(
 			field{"harness", cell{string(one.ID), bold}}, field{"name", cell{text: one.Name}}, field{"status", cell{text: one.Status}}, field{"parent", cell{text: string(one.Parent)}},
-			field{"overlay", cell{text: string(one.Overlay)}}, field{"version", cell{text: fmt.Sprint(one.Version)}}, field{"changed", cell{text: moment(one.UpdatedAt, a.now())}},
+			field{"overlay", cell{text: string(one.Overlay)}}, field{"version", cell{text: fmt.Sprint(one.Version)}}, field{"by", cell{text: one.By}}, field{"changed", cell{text: moment(one.UpdatedAt, a.now())}},
 		)
 	}}
 }
@@ -84,6 +85,24 @@ func (a *app) harness(ctx context.Context, eng Engine, typed string) (engine.Har
 		return engine.HarnessEntry{}, err
 	}
 	return eng.Harness(ctx, id)
+}
+
+type harnessVersions struct {
+	Harness string `arg:"" help:"Its id, or a unique beginning of it, or its name."`
+	versions
+}
+
+// Run lists what a harness was.
+func (c *harnessVersions) Run(ctx context.Context, a *app) error {
+	return listVersions(ctx, a, c.versions, func(eng Engine) ([]engine.HarnessEntry, error) {
+		one, err := a.harness(ctx, eng, c.Harness)
+		if err != nil {
+			return nil, err
+		}
+		return eng.HarnessVersions(ctx, string(one.ID), c.Limit)
+	}, func(one engine.HarnessEntry) version {
+		return version{one.Version, one.Status, one.By, one.UpdatedAt, one.Overlay}
+	})
 }
 
 type harnessApply struct {
@@ -177,7 +196,7 @@ func (c *harnessDelete) Run(ctx context.Context, a *app) error {
 		if err := eng.DeleteHarness(ctx, string(one.ID), one.Version); err != nil {
 			return err
 		}
-		a.say("deleted %s, %s", one.ID, a.line(one.Name, 300))
+		a.say("deleted %s, %s; its versions stay", one.ID, a.line(one.Name, 300))
 		return c.quietly(ctx, a, string(one.ID), gone{string(one.ID), true})
 	})
 }

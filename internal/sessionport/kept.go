@@ -22,9 +22,10 @@ func PutAgent(ctx context.Context, tx store.Tx, a agent.Agent) (agent.Agent, err
 
 // PutHarness is [PutAgent] for a harness.
 func PutHarness(ctx context.Context, tx store.Tx, h agent.Harness) (agent.Harness, error) {
+	h.By = store.ActorOf(ctx)
 	put, err := tx.PutHarness(h)
 	if err == nil {
-		err = account(tx, kept{"harness", string(put.ID), put.Name, string(put.Parent), put.Version, put.Status, put.Overlay}, store.ActorOf(ctx))
+		err = account(tx, kept{"harness", string(put.ID), put.Name, string(put.Parent), put.Version, put.Status, put.Overlay}, put.By)
 	}
 	return put, err
 }

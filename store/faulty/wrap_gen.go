@@ -881,6 +881,19 @@ func (x *tx) HarnessChain(leaf perdure.HarnessID) (r0 []agent.Harness, err error
 	return a0, err
 }
 
+// HarnessVersions is HarnessVersions of store.Tx, as the plan lets it be.
+func (x *tx) HarnessVersions(id perdure.HarnessID, limit int) (r0 []agent.Harness, err error) {
+	fault, err := x.life.before("HarnessVersions")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.HarnessVersions(id, limit)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
 // Harnesses is Harnesses of store.Tx, as the plan lets it be.
 func (x *tx) Harnesses(filter agent.StatusFilter) (r0 []agent.Harness, err error) {
 	fault, err := x.life.before("Harnesses")
@@ -2662,6 +2675,19 @@ func (x *reader) HarnessChain(leaf perdure.HarnessID) (r0 []agent.Harness, err e
 		return r0, err
 	}
 	a0, err := x.inner.HarnessChain(leaf)
+	if failed := x.life.after(fault); failed != nil {
+		return r0, failed
+	}
+	return a0, err
+}
+
+// HarnessVersions is HarnessVersions of store.Reader, as the plan lets it be.
+func (x *reader) HarnessVersions(id perdure.HarnessID, limit int) (r0 []agent.Harness, err error) {
+	fault, err := x.life.before("HarnessVersions")
+	if err != nil {
+		return r0, err
+	}
+	a0, err := x.inner.HarnessVersions(id, limit)
 	if failed := x.life.after(fault); failed != nil {
 		return r0, failed
 	}

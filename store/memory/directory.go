@@ -3,6 +3,7 @@ package memory
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 
@@ -16,6 +17,7 @@ type directory struct {
 	agents      tree[agent.Agent]
 	agentPast   tree[[]agent.Agent] // as each write left them, the oldest first
 	harnesses   tree[agent.Harness]
+	harnessPast tree[[]agent.Harness] // likewise
 	models      tree[store.Model]
 	providers   tree[store.Provider]
 	connections tree[store.Connection] // by user and provider
@@ -46,14 +48,19 @@ func (v *view) Agents(filter agent.StatusFilter) ([]agent.Agent, error) {
 // AgentVersions returns an agent as each write left it.
 func (v *view) AgentVersions(id perdure.AgentID, limit int) (versions []agent.Agent, err error) {
 	past, _ := v.agentPast.get(string(id))
-	for _, a := range slices.Backward(past) {
-		if limit > 0 && len(versions) == limit {
-			break
-		}
+	for _, a := range latest(past, limit) {
 		a.Overlay = agent.Fold(a.Overlay)
 		versions = append(versions, a)
 	}
 	return versions, nil
+}
+
+// latest goes through what was kept last, at most limit of it; 0 means all.
+func latest[V any](past []V, limit int) iter.Seq2[int, V] {
+	if limit > 0 && limit < len(past) {
+		past = past[len(past)-limit:]
+	}
+	return slices.Backward(past)
 }
 
 // PutAgent adds or replaces an agent.
@@ -86,6 +93,16 @@ func (v *view) Harnesses(filter agent.StatusFilter) ([]agent.Harness, error) {
 	}, func(h agent.Harness) (time.Time, string) { return h.CreatedAt, string(h.ID) }), nil
 }
 
+// HarnessVersions returns a harness as each write left it.
+func (v *view) HarnessVersions(id perdure.HarnessID, limit int) (versions []agent.Harness, err error) {
+	past, _ := v.harnessPast.get(string(id))
+	for _, h := range latest(past, limit) {
+		h.Overlay = agent.Fold(h.Overlay)
+		versions = append(versions, h)
+	}
+	return versions, nil
+}
+
 // HarnessChain returns the chain that ends with a harness.
 func (v *view) HarnessChain(leaf perdure.HarnessID) ([]agent.Harness, error) {
 	return agent.Chain(leaf, v.Harness)
@@ -100,7 +117,8 @@ func (t *tx) PutHarness(h agent.Harness) (agent.Harness, error) {
 	if err != nil {
 		return agent.Harness{}, err
 	}
-	t.harnesses = t.harnesses.put(string(h.ID), h)
+	past, _ := t.harnessPast.get(string(h.ID))
+	t.harnesses, t.harnessPast = t.harnesses.put(string(h.ID), h), t.harnessPast.put(string(h.ID), append(slices.Clip(past), h))
 	h, _, _ = t.Harness(h.ID)
 	return h, nil
 }

@@ -37,6 +37,9 @@ const (
 	putHarness    = `INSERT INTO harness (id, version, created_us, body) VALUES ($1, $2, $3, $4)
 		ON CONFLICT (id) DO UPDATE SET version = excluded.version, body = excluded.body WHERE harness.version = excluded.version - 1`
 
+	putHarnessVersion = `INSERT INTO harness_version (id, version, body) VALUES ($1, $2, $3)`
+	harnessVersions   = `SELECT body FROM harness_version WHERE id = $1 ORDER BY version DESC LIMIT $2`
+
 	selectModel = `SELECT ` + modelColumns + ` FROM model WHERE id = $1`
 	listModels  = `SELECT ` + modelColumns + ` FROM model ORDER BY created_us`
 	modelOf     = `SELECT ` + modelColumns + ` FROM model WHERE provider_id = $1 LIMIT 1`
@@ -138,6 +141,15 @@ func (tx *Tx) Harnesses(filter agent.StatusFilter) ([]agent.Harness, error) {
 	return byAge(found, func(h agent.Harness) (time.Time, string) { return h.CreatedAt, string(h.ID) }), nil
 }
 
+// HarnessVersions returns a harness as each write left it.
+func (tx *Tx) HarnessVersions(id perdure.HarnessID, limit int) ([]agent.Harness, error) {
+	found, err := keptList(tx, scanBody[agent.Harness], harnessVersions, id, orAll(limit))
+	if err != nil {
+		return nil, fmt.Errorf("versions of harness %s: %w", id, err)
+	}
+	return found, nil
+}
+
 // HarnessChain returns the chain that ends with a harness.
 func (tx *Tx) HarnessChain(leaf perdure.HarnessID) ([]agent.Harness, error) {
 	return agent.Chain(leaf, tx.Harness)
@@ -150,7 +162,11 @@ func (tx *Tx) PutHarness(h agent.Harness) (agent.Harness, error) {
 		if err != nil {
 			return 0, fmt.Errorf("%w record: %w", perdure.Invalid, err)
 		}
-		return tx.exec(putHarness, h.ID, h.Version, micros(h.CreatedAt), body)
+		n, err := tx.exec(putHarness, h.ID, h.Version, micros(h.CreatedAt), body)
+		if err == nil && n > 0 {
+			_, err = tx.exec(putHarnessVersion, h.ID, h.Version, body)
+		}
+		return n, err
 	})
 	if err != nil {
 		return agent.Harness{}, err

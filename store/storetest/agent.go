@@ -45,3 +45,32 @@ func agentVersions(s *subject) {
 		return err
 	})
 }
+
+func harnessVersions(s *subject) {
+	first, other := s.shelve(s.newShelf()).Harness, s.shelve(s.newShelf()).Harness
+	next := first
+	next.Overlay, next.By = agent.Overlay{SystemPrompt: "Be brief.", Tools: []string{"a"}}, "token_1 ada"
+	s.write(func(tx store.Tx) (err error) { next, err = tx.PutHarness(next); return err })
+	broken := errors.New("broken")
+	s.refused(broken, func(tx store.Tx) error {
+		_, err := tx.PutHarness(next)
+		return cmp.Or(err, broken)
+	})
+	s.refused(perdure.Conflict, func(tx store.Tx) error { _, err := tx.PutHarness(first); return err }) // that version is old
+
+	read := func(what string, id perdure.HarnessID, limit int, want []agent.Harness) {
+		s.read(func(r store.Reader) error {
+			all, err := r.HarnessVersions(id, limit)
+			s.same(what, all, want)
+			for i := range all {
+				all[i].Overlay.Tools = append(all[i].Overlay.Tools[:0], "changed")
+			}
+			return err
+		})
+	}
+	read("versions", first.ID, 0, []agent.Harness{next, first})
+	read("versions after their copies were changed", first.ID, 5, []agent.Harness{next, first})
+	read("the last", first.ID, 1, []agent.Harness{next})
+	read("another's", other.ID, 0, []agent.Harness{other})
+	read("nobody's", mint[perdure.HarnessID](s), 0, nil)
+}

@@ -18,6 +18,7 @@ func directoryLaws() []law {
 		{"is_nothing_until_put", unknownKept},
 		{"replaces_the_version_that_was_read", keptVersions},
 		{"remembers_what_agents_were", agentVersions},
+		{"remembers_what_harnesses_were", harnessVersions},
 		{"lets_one_of_many_writes_win", keptRace},
 		{"refuses_what_is_wrong", wrongKept},
 		{"keeps_hostile_text", hostileKept},
