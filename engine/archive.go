@@ -45,4 +45,7 @@ type Import struct {
 	// as after a crash: without it, both copies would go on, and effects could happen twice. A session that was at
 	// rest needs none.
 	TakeOver bool
+	// Check is asked with the journal of each session before anything is kept, and its error refuses the file as it is; nil: all is
+	// taken. It is for who lets others import; one that is given to a client of a server is not asked.
+	Check func(journal []perdure.Event) error
 }

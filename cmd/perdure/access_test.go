@@ -42,7 +42,7 @@ func newMCPRig(t *testing.T) *mcpRig {
 	ended := make(chan error, 1)
 	go func() { ended <- eng.Run(ctx) }()
 	cfg := api.Config{Token: "the token of the data directory", Keyring: access.NewKeyring(access.Config{Store: st, Root: "the token of the data directory"})}
-	cfg.Engine, cfg.Log = access.NewGuard(eng, access.Of(st), nil), slog.New(slog.DiscardHandler)
+	cfg.Engine, cfg.Log = access.NewGuard(eng, access.Of(st), access.Machine{}, nil), slog.New(slog.DiscardHandler)
 	made := newMCP(cfg.Engine, []string{"*"}, cfg)
 	cfg.MCP = made
 	handler, err := api.New(cfg)

@@ -19,6 +19,7 @@ import (
 	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/internal/access"
 	"github.com/perdure/perdure/internal/api"
+	"github.com/perdure/perdure/internal/cli"
 	"github.com/perdure/perdure/internal/manual"
 	"github.com/perdure/perdure/store"
 )
@@ -70,7 +71,7 @@ type opening struct {
 // wait for it.
 func (o *opening) serves(eng engine.Engine) {
 	cfg := o.cfg
-	eng = access.NewGuard(eng, access.Of(o.store), cfg.Log)
+	eng = access.NewGuard(eng, access.Of(o.store), access.Machine{Folder: cli.WorkspaceKey, Model: reachesOut}, cfg.Log)
 	cfg.Engine = eng
 	if before := o.mcp; before != nil {
 		o.ending.Go(before.close)

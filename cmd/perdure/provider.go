@@ -81,6 +81,13 @@ func (t target) String() string {
 	return text
 }
 
+// reachesOut reports whether a name says by itself where its model is: in a file, or on a server that it names, which is sent the
+// provider's key. One without is asked of its provider.
+func reachesOut(name string) bool {
+	t, err := readTarget(name)
+	return err == nil && (t.provider == providerScripted || t.base != "")
+}
+
 // open makes the model. Only here is the environment read for it: the keys of the providers, and which models may go on from
 // the beginning of an answer. Invalid: the script
 // cannot be read, the URL is none, or a key is missing.

@@ -193,6 +193,9 @@ func (e *Engine) Import(ctx context.Context, r io.Reader, how engine.Import) (en
 	var ids []perdure.SessionID
 	for _, d := range dumps {
 		ids = append(ids, d.Session.ID)
+		if err := checkJournal(d, how.Check); err != nil {
+			return engine.Session{}, fmt.Errorf("import %s: %w", head.Session, err)
+		}
 	}
 	if _, err := e.cleanLeft(ctx, ids...); err != nil {
 		e.cfg.Log.Warn("what deleted sessions left was not looked for, and will be", "error", tool.Chain(err))
@@ -227,6 +230,22 @@ func (e *Engine) Import(ctx context.Context, r io.Reader, how engine.Import) (en
 		e.placeFreed() // queued tasks; those that ran are taken over with the next beat
 	}
 	return e.Session(ctx, head.Session)
+}
+
+// checkJournal asks whether the journal of a session may be taken in.
+func checkJournal(d store.SessionDump, check func([]perdure.Event) error) error {
+	if check == nil {
+		return nil
+	}
+	journal := make([]perdure.Event, 0, len(d.Events))
+	for _, text := range d.Events {
+		ev, err := perdure.DecodeEvent(text)
+		if err != nil {
+			return err
+		}
+		journal = append(journal, ev)
+	}
+	return check(journal)
 }
 
 // readArchive reads what writeArchive wrote. It comes from outside: Invalid names the line that is wrong.

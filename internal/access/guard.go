@@ -16,19 +16,20 @@ import (
 //
 // Without a principal in the context it is the engine.
 type Guard struct {
-	inner  engine.Engine
-	owners Owners
-	log    *slog.Logger
+	inner   engine.Engine
+	owners  Owners
+	machine Machine
+	log     *slog.Logger
 }
 
 var _ engine.Engine = (*Guard)(nil)
 
 // NewGuard returns an engine with a guard in front of it. It logs who asks for what is another org's; log nil: nowhere.
-func NewGuard(inner engine.Engine, owners Owners, log *slog.Logger) *Guard {
+func NewGuard(inner engine.Engine, owners Owners, machine Machine, log *slog.Logger) *Guard {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Guard{inner, owners, log}
+	return &Guard{inner, owners, machine, log}
 }
 
 // enter checks a scope, and returns a context for the engine in which it works for the principal.

@@ -32,6 +32,13 @@ steps: [{text: hello, repeat: true}]
 // newGuard is a guarded engine that runs.
 func newGuard(t *testing.T) (*access.Guard, *memory.Store) {
 	t.Helper()
+	eng, st := newEngine(t)
+	return access.NewGuard(eng, access.Of(st), access.Machine{}, nil), st
+}
+
+// newEngine is an engine that runs.
+func newEngine(t *testing.T) (*local.Engine, *memory.Store) {
+	t.Helper()
 	m, err := scripted.Parse("guard", []byte(script))
 	if err != nil {
 		t.Fatal(err)
@@ -45,7 +52,7 @@ func newGuard(t *testing.T) (*access.Guard, *memory.Store) {
 	ended := make(chan error, 1)
 	go func() { ended <- eng.Run(ctx) }()
 	t.Cleanup(func() { stop(); <-ended; st.Close() })
-	return access.NewGuard(eng, access.Of(st), nil), st
+	return eng, st
 }
 
 // as is a context of somebody of an org.

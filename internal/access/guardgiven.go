@@ -73,6 +73,9 @@ func (g *Guard) PutAgent(ctx context.Context, w engine.AgentWrite) (engine.Agent
 	if err == nil && !own {
 		err = nothingNamed("agent", w.Name)
 	}
+	if err == nil {
+		err = g.machine.allow(ctx, w.Overlay.Model, w.Overlay.Metadata)
+	}
 	if err != nil {
 		return engine.AgentEntry{}, err
 	}
@@ -96,6 +99,9 @@ func (g *Guard) StartOf(ctx context.Context, o engine.AgentOrder) (engine.Sessio
 	ctx, own, err := g.house(ctx, Write)
 	if err == nil && !own {
 		err = fmt.Errorf("start a session of %w", nothingNamed("agent", o.Agent))
+	}
+	if err == nil {
+		err = g.machine.allow(ctx, o.Model, o.Metadata)
 	}
 	if err != nil {
 		return engine.Session{}, err

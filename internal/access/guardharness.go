@@ -36,6 +36,9 @@ func (g *Guard) HarnessVersions(ctx context.Context, id string, limit int) ([]en
 // PutHarness writes a harness: it says what agents may do, so it is for administrators.
 func (g *Guard) PutHarness(ctx context.Context, w engine.HarnessWrite) (engine.HarnessEntry, error) {
 	ctx, err := g.harness(ctx, Admin, w.Name)
+	if err == nil {
+		err = g.machine.allow(ctx, w.Overlay.Model, w.Overlay.Metadata)
+	}
 	if err != nil {
 		return engine.HarnessEntry{}, err
 	}

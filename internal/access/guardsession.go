@@ -18,6 +18,9 @@ func taken(kind, id string) error {
 // NewSession starts a session of the principal's org.
 func (g *Guard) NewSession(ctx context.Context, agent perdure.Agent) (engine.Session, error) {
 	ctx, _, _, err := g.enter(ctx, Write)
+	if err == nil {
+		err = g.machine.allow(ctx, agent.Model, agent.Metadata)
+	}
 	if err != nil {
 		return engine.Session{}, err
 	}
@@ -27,6 +30,9 @@ func (g *Guard) NewSession(ctx context.Context, agent perdure.Agent) (engine.Ses
 // NewSessionAs starts a session of the principal's org. The one of another org, of the same id and agent, is not shown.
 func (g *Guard) NewSessionAs(ctx context.Context, id perdure.SessionID, agent perdure.Agent) (engine.Session, error) {
 	ctx, p, asks, err := g.enter(ctx, Write)
+	if err == nil {
+		err = g.machine.allow(ctx, agent.Model, agent.Metadata)
+	}
 	if err != nil {
 		return engine.Session{}, err
 	}
@@ -115,12 +121,16 @@ func (g *Guard) Import(ctx context.Context, r io.Reader, how engine.Import) (eng
 	if err != nil {
 		return engine.Session{}, err
 	}
+	how.Check = g.machine.imported(ctx)
 	return g.inner.Import(ctx, r, how)
 }
 
 // Send hands a message to a session.
 func (g *Guard) Send(ctx context.Context, id perdure.SessionID, message perdure.Message) error {
 	ctx, err := g.session(ctx, Write, id)
+	if err == nil {
+		err = g.machine.allow(ctx, message.Model, nil)
+	}
 	if err != nil {
 		return err
 	}

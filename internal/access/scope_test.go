@@ -57,7 +57,7 @@ func let(t *testing.T, g *access.Guard, method string, scope access.Scope) (yes 
 // TestS13GuardScopes holds which scopes every method of the engine asks for, whatever its way in asks for before.
 func TestS13GuardScopes(t *testing.T) {
 	t.Parallel()
-	g := access.NewGuard(struct{ engine.Engine }{}, access.Of(memory.New(memory.Config{})), nil)
+	g := access.NewGuard(struct{ engine.Engine }{}, access.Of(memory.New(memory.Config{})), access.Machine{}, nil)
 	guarded := reflect.TypeFor[engine.Engine]()
 	for i := range guarded.NumMethod() {
 		method := guarded.Method(i)

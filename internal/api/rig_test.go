@@ -109,7 +109,7 @@ func newRig(t *testing.T, edit func(*api.Config)) *rig {
 	r.vault = vault
 	r.startEngine()
 	r.cfg = api.Config{
-		Engine: access.NewGuard(r.eng, access.Of(r.store), nil), Token: token, Keys: r.keys, Manual: pages,
+		Engine: access.NewGuard(r.eng, access.Of(r.store), access.Machine{}, nil), Token: token, Keys: r.keys, Manual: pages,
 		Keyring: access.NewKeyring(access.Config{Store: r.store, Root: token, Failures: 1 << 20, Look: 5 * time.Millisecond}),
 	}
 	if edit != nil {
@@ -224,7 +224,7 @@ func (r *rig) restart() {
 	r.closeServer()
 	r.stop()
 	r.startEngine()
-	r.cfg.Engine = access.NewGuard(r.eng, access.Of(r.store), nil)
+	r.cfg.Engine = access.NewGuard(r.eng, access.Of(r.store), access.Machine{}, nil)
 	r.startAPI()
 }
 

@@ -43,7 +43,15 @@ func (m *Model) ContinuesFrom(string) bool { return m.prefix }
 
 // Load reads the script in a file, YAML or JSON. The model's name is the file's, without its ending.
 // Invalid: the script is wrong; the error says where and what is allowed. Any other error is the file system's.
+// A script is read again by whoever takes a session up, so what is no regular file, such as a pipe, is Invalid; it is not opened.
 func Load(path string) (*Model, error) {
+	at, err := os.Stat(path)
+	if err == nil && !at.Mode().IsRegular() {
+		err = fmt.Errorf("%w script %s: it is no regular file", perdure.Invalid, path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("load script: %w", err)
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("load script: %w", err)
