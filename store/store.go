@@ -88,6 +88,13 @@ type Reader interface {
 	DumpReader
 }
 
+// SchemaReader is what the Reader of a store with a schema can, too. A store without one is as its program is.
+type SchemaReader interface {
+	// Schema returns the number of the schema that the store has now, and the newest that this program knows. They differ when
+	// another program has migrated the store since this one opened it.
+	Schema() (stored, known int64, err error)
+}
+
 // Tx is what a transaction may ask and do. What it wrote it reads back.
 type Tx interface {
 	Reader

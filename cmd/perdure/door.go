@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -43,15 +44,17 @@ type door struct {
 	manual *manual.Manual
 	open   []*opening
 	lost   atomic.Bool // its worker is, and no other one is there yet
+	look   look        // at the store
 }
 
 // checks is what readiness depends on.
-func (d *door) checks(context.Context) []api.Check {
-	return []api.Check{{Name: "worker", OK: !d.lost.Load()}}
+func (d *door) checks(ctx context.Context) []api.Check {
+	return slices.Concat([]api.Check{{Name: "worker", OK: !d.lost.Load()}}, d.look.checks(ctx))
 }
 
 func newDoor(eng engine.Engine, st store.Store, dir string, log *slog.Logger) *door {
-	return &door{engine: eng, ended: make(chan struct{}), dir: dir, keys: &keys{store: st, log: log}, log: log, manual: manual.New(docs.Files)}
+	return &door{engine: eng, ended: make(chan struct{}), dir: dir, keys: &keys{store: st, log: log}, log: log, manual: manual.New(docs.Files),
+		look: look{store: st, log: log, keep: lookKeep}}
 }
 
 // opening is one listener with what answers on it.

@@ -19,6 +19,7 @@ func viewLaws() []law {
 		{"returns_the_error_of_fn_as_it_is", viewError},
 		{"does_nothing_once_ctx_is_done", viewContextDone},
 		{"sees_whole_transactions_of_a_crowd", viewOfCrowd},
+		{"tells_its_schema_where_it_has_one", viewSchema},
 	}
 }
 
@@ -220,4 +221,18 @@ func alike(r store.Reader, one, other perdure.SessionID) error {
 		return fmt.Errorf("one has %d events, the other %d, of which %d come after the first but one", first.LastSeq, second.LastSeq, len(last))
 	}
 	return nil
+}
+
+func viewSchema(s *subject) {
+	s.read(func(r store.Reader) error {
+		has, ok := r.(store.SchemaReader)
+		if !ok {
+			return nil
+		}
+		stored, known, err := has.Schema()
+		if err == nil && (stored < 1 || stored != known) {
+			s.Errorf("the schema is %d, the newest known %d", stored, known)
+		}
+		return err
+	})
 }

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/perdure/perdure/internal/api"
+	"github.com/perdure/perdure/internal/pgserver"
+	"github.com/perdure/perdure/internal/pgtest"
+	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/store/memory"
+	"github.com/perdure/perdure/store/postgres"
+)
+
+// failing is what checks say is wrong.
+func failing(checks []api.Check) string {
+	var wrong []string
+	for _, c := range checks {
+		if !c.OK {
+			wrong = append(wrong, c.Name+": "+c.Detail)
+		}
+	}
+	return strings.Join(wrong, "\n")
+}
+
+// TestReadyAsksTheStore: a server whose database is stopped says so within a few seconds, and that it is ready as soon as the
+// database is back (H12).
+func TestReadyAsksTheStore(t *testing.T) {
+	t.Parallel()
+	cluster := pgtest.Own(t, pgserver.Config{})
+	url, err := cluster.Database(t.Context(), func(url string) error {
+		st, err := postgres.Open(t.Context(), postgres.Config{URL: url})
+		if err == nil {
+			err = st.Close()
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, err := postgres.Open(t.Context(), postgres.Config{URL: url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	d := newDoor(nil, st, t.TempDir(), slog.New(slog.DiscardHandler))
+	d.look.keep = 0
+
+	before := d.checks(t.Context())
+	if err := cluster.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	away := failing(d.checks(t.Context()))
+	took := time.Since(began)
+	if err := cluster.Start(); err != nil {
+		t.Fatal(err)
+	}
+	back := d.checks(t.Context())
+	for deadline := time.Now().Add(30 * time.Second); failing(back) != "" && time.Now().Before(deadline); {
+		back = d.checks(t.Context())
+	}
+
+	if failing(before) != "" || failing(back) != "" || len(before) != 4 {
+		t.Errorf("before %+v, back %+v", before, back)
+	}
+	if !strings.Contains(away, "store: ") || strings.Contains(away, "postgres") || took > lookLimit+5*time.Second {
+		t.Errorf("after %s: %q", took, away)
+	}
+}
+
+// odd is a store whose views find another clock and schema.
+type odd struct {
+	store.Store
+	lag    time.Duration
+	schema int64
+	views  atomic.Int64
+}
+
+type oddReader struct {
+	store.Reader
+	odd *odd
+}
+
+func (o *odd) View(ctx context.Context, fn func(store.Reader) error) error {
+	o.views.Add(1)
+	return o.Store.View(ctx, func(r store.Reader) error { return fn(oddReader{Reader: r, odd: o}) })
+}
+
+func (r oddReader) Now() time.Time { return r.Reader.Now().Add(-r.odd.lag) }
+
+func (r oddReader) Schema() (stored, known int64, err error) { return r.odd.schema, 20, nil }
+
+// TestReadyNamesWhatIsWrong: a clock far from the store's and a schema of another version are named, and however many ask, the store
+// is looked at once a while.
+func TestReadyNamesWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	st := &odd{Store: memory.New(memory.Config{}), schema: 20}
+	d := newDoor(nil, st, t.TempDir(), slog.New(slog.DiscardHandler))
+	d.look.keep = time.Hour
+
+	for range 100 {
+		if wrong := failing(d.checks(t.Context())); wrong != "" {
+			t.Fatal(wrong)
+		}
+	}
+	looks := st.views.Load()
+	d.look.keep = 0
+	st.lag = time.Hour
+	late := failing(d.checks(t.Context()))
+	st.lag, st.schema = 0, 21
+	newer := failing(d.checks(t.Context()))
+
+	if looks != 1 {
+		t.Errorf("100 requests looked %d times", looks)
+	}
+	if !strings.HasPrefix(late, "clock: ") || strings.Contains(late, "\n") {
+		t.Errorf("an hour late: %q", late)
+	}
+	if !strings.HasPrefix(newer, "migrations: ") || !strings.Contains(newer, "21") || strings.Contains(newer, "\n") {
+		t.Errorf("a newer schema: %q", newer)
+	}
+}
