@@ -22,6 +22,8 @@ type Webhooks interface {
 	// ChangeWebhook changes a webhook. One that is enabled gets what happens from then on, and what was queued for it before.
 	ChangeWebhook(ctx context.Context, id perdure.WebhookID, change webhook.Change) (webhook.Webhook, error)
 	// RotateWebhook gives a webhook another secret, which is shown here and never again. The former one signs along for a day.
+	// In a context of Rotating the same request again gives the webhook another secret in the place of the one that it gave before, which
+	// nobody has seen; it has none where another request has given the webhook a secret meanwhile.
 	RotateWebhook(ctx context.Context, id perdure.WebhookID) (webhook.Made, error)
 	// DeleteWebhook removes a webhook with its deliveries. NotFound: there is none.
 	DeleteWebhook(ctx context.Context, id perdure.WebhookID) error

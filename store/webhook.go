@@ -17,6 +17,8 @@ type Webhook struct {
 	Sealed      []byte    `json:"sealed"`                // the secret that signs
 	Former      []byte    `json:"former,omitempty"`      // the one before it, which signs too until FormerUntil; empty: none
 	FormerUntil time.Time `json:"former_until,omitzero"` //
+	Rotation    string    `json:"rotation,omitempty"`    // the request that rotated it last, by which it is known again; empty: none, or one that comes once
+	RotatedAt   time.Time `json:"rotated_at,omitzero"`   // zero: it never was
 	// From says of which sessions it gets only what comes after a seq: those that had events which nobody had looked at when it
 	// was enabled. A session that is not in it, it gets from its cursor on.
 	From map[perdure.SessionID]int64 `json:"from,omitempty"`

@@ -68,7 +68,7 @@ func (e *Engine) ChangeWebhook(ctx context.Context, id perdure.WebhookID, change
 
 // RotateWebhook gives a webhook another secret.
 func (e *Engine) RotateWebhook(ctx context.Context, id perdure.WebhookID) (webhook.Made, error) {
-	return e.hooks.Rotate(ctx, id)
+	return e.hooks.Rotate(ctx, id, engine.RotationOf(ctx))
 }
 
 // DeleteWebhook removes a webhook with its deliveries.

@@ -2,11 +2,13 @@ package api
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"net/http"
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/webhook"
 )
 
@@ -92,11 +94,7 @@ func (a *API) webhookOperations() {
 	erase(a, operation{id: "delete-webhook", path: "/v1/webhooks/{id}", policy: administers, summary: "Delete a webhook, with its deliveries", errors: missing}, a.deleteWebhook)
 	write(a, operation{
 		id: "rotate-webhook", path: "/v1/webhooks/{id}/rotate", policy: administers, summary: "Give a webhook another secret; the former one signs along for a day", errors: missing,
-	}, body[webhookAct]{optional: true}, func(ctx context.Context, in *OfWebhook, _ webhookAct) (*oneWebhook, error) {
-		requestOf(ctx).secret = true
-		made, err := a.cfg.Engine.RotateWebhook(ctx, in.ID)
-		return &oneWebhook{Body: webhookOf(made)}, err
-	})
+	}, body[webhookAct]{optional: true}, a.rotateWebhook)
 	write(a, operation{id: "test-webhook", path: "/v1/webhooks/{id}/test", policy: administers, summary: "Send a webhook a ping, once", status: http.StatusAccepted, errors: missing},
 		body[webhookAct]{optional: true}, func(ctx context.Context, in *OfWebhook, _ webhookAct) (*oneHookDelivery, error) {
 			d, err := a.cfg.Engine.TestWebhook(ctx, in.ID)
@@ -143,6 +141,18 @@ func (a *API) createWebhook(ctx context.Context, _ *struct{}, in newWebhook) (*m
 		ID: in.ID, URL: in.URL, Types: in.Types, Body: in.Body, Session: in.Session, Labels: in.Labels, Owner: requestOf(ctx).actor,
 	})
 	return &madeWebhook{Location: "/v1/webhooks/" + string(made.ID), Body: webhookOf(made)}, unprocessable(ctx, err)
+}
+
+// rotateWebhook rotates a secret. Its answer is not kept either; the engine is told which request it is, so that one which comes again
+// leaves the secret that receivers have.
+func (a *API) rotateWebhook(ctx context.Context, in *OfWebhook, _ webhookAct) (*oneWebhook, error) {
+	req := requestOf(ctx)
+	req.secret = true
+	if req.named {
+		ctx = engine.Rotating(ctx, webhook.Rotation{Request: hex.EncodeToString(req.seed[:]), At: req.at, Again: req.again})
+	}
+	made, err := a.cfg.Engine.RotateWebhook(ctx, in.ID)
+	return &oneWebhook{Body: webhookOf(made)}, err
 }
 
 func (a *API) listWebhooks(ctx context.Context, in *Paged) (*page[shownWebhook], error) {

@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net/netip"
@@ -8,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/webhook"
 )
 
@@ -73,6 +75,36 @@ func TestWebhookSecretOnce(t *testing.T) {
 	}
 	if all := want[listed[webhook.Webhook]](r, 200, get("/v1/webhooks")).Items; len(all) != 1 {
 		t.Errorf("%d webhooks", len(all))
+	}
+}
+
+// TestR15Rotate rotates under one key, again and again: the secret that receivers have signs along, whatever was shown meanwhile.
+func TestR15Rotate(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	path := r.hook()
+	row := func() (row store.Webhook) {
+		err := r.store.View(t.Context(), func(tx store.Reader) (err error) {
+			row, err = tx.Webhook(perdure.WebhookID(strings.TrimPrefix(path, "/v1/webhooks/")))
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return row
+	}
+	live := row().Sealed
+	order := keyed(post(path+"/rotate", ""), "one")
+
+	first, second := want[webhook.Made](r, 200, order), want[webhook.Made](r, 200, order)
+	r.restart()
+	third := want[webhook.Made](r, 200, order)
+
+	if got := row(); !bytes.Equal(got.Former, live) {
+		t.Error("the secret that receivers have is gone")
+	}
+	if first.Secret == second.Secret || second.Secret == third.Secret || !strings.HasPrefix(third.Secret, "whsec_") {
+		t.Error("a secret is shown twice")
 	}
 }
 

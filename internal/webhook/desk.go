@@ -206,20 +206,35 @@ func (s *Sender) change(ctx context.Context, id perdure.WebhookID, how func(stor
 }
 
 // Rotate gives a webhook another secret. The former one signs along for RotationTime, so that a receiver may change over when it
-// likes; one before that is not good any more. NotFound: there is none. Unavailable: there is no keyring.
-func (s *Sender) Rotate(ctx context.Context, id perdure.WebhookID) (hook.Made, error) {
+// likes; one before that is not good any more. The same request again has another secret in the place of the one that it made before,
+// which nobody has seen, and none where another one has rotated meanwhile. NotFound: there is none. Unavailable: there is no keyring.
+func (s *Sender) Rotate(ctx context.Context, id perdure.WebhookID, r hook.Rotation) (hook.Made, error) {
 	secret, sealed, err := s.newSecret(id)
-	var w hook.Webhook
+	var made hook.Made
 	if err == nil {
-		w, err = s.change(ctx, id, func(tx store.Tx, row *store.Webhook) error {
-			row.Former, row.FormerUntil, row.Sealed = row.Sealed, tx.Now().Add(RotationTime), sealed
-			return account(ctx, tx, "webhook.rotated", *row)
+		err = s.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+			row, err := tx.Webhook(id)
+			made = hook.Made{Webhook: row.Webhook}
+			known := r.Request != "" && row.Rotation == r.Request
+			if err != nil || !known && r.Again && row.RotatedAt.After(r.At) {
+				return err
+			}
+			if !known {
+				row.Former, row.FormerUntil, row.Rotation, row.RotatedAt = row.Sealed, tx.Now().Add(RotationTime), r.Request, tx.Now()
+			}
+			row.Sealed = sealed
+			if err = account(ctx, tx, "webhook.rotated", row); err == nil {
+				row, err = tx.PutWebhook(row)
+			}
+			made = hook.Made{Webhook: row.Webhook, Secret: secret}
+			return err
 		})
 	}
 	if err != nil {
 		return hook.Made{}, fmt.Errorf("rotate the secret of a webhook: %w", err)
 	}
-	return hook.Made{Webhook: w, Secret: secret}, nil
+	ring(s.changed)
+	return made, nil
 }
 
 // Delete removes a webhook with its deliveries. NotFound: there is none.

@@ -1,6 +1,7 @@
 package webhook_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -577,7 +578,7 @@ func TestRotation(t *testing.T) {
 		b.slow()
 		id := b.session()
 		made := b.make("a.example")
-		again, err := b.Rotate(t.Context(), made.ID)
+		again, err := b.Rotate(t.Context(), made.ID, hook.Rotation{})
 		if err != nil || again.Secret == made.Secret {
 			t.Fatalf("got %v", err)
 		}
@@ -603,6 +604,56 @@ func TestRotation(t *testing.T) {
 					t.Errorf("verifies with the secret %d: got %t, want %t", i, got, want)
 				}
 			}
+		}
+	})
+}
+
+// TestRotationAgain: the same request again gives another secret in the place of the one that nobody has seen, and leaves the one
+// before it, which receivers have, for its day. Where somebody else has rotated meanwhile it changes nothing (R15, H4).
+func TestRotationAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		made := b.make("a.example")
+		row := func() (row store.Webhook) {
+			b.write(func(tx store.Tx) (err error) {
+				row, err = tx.Webhook(made.ID)
+				return err
+			})
+			return row
+		}
+		rotate := func(r hook.Rotation) hook.Made {
+			settle(time.Minute)
+			got, err := b.Rotate(t.Context(), made.ID, r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return got
+		}
+		live := row().Sealed
+		one := hook.Rotation{Request: "one", At: time.Now()}
+
+		first := rotate(one)
+		before := row()
+		one.Again = true
+		second := rotate(one)
+		after := row()
+		other := rotate(hook.Rotation{Request: "two", At: time.Now()})
+		late := rotate(one)
+		last := row()
+		never := rotate(hook.Rotation{Request: "three", At: time.Now(), Again: true}) // it came before, and its process died
+
+		if !bytes.Equal(before.Former, live) || !bytes.Equal(after.Former, live) || !after.FormerUntil.Equal(before.FormerUntil) || bytes.Equal(before.Sealed, after.Sealed) {
+			t.Errorf("the secret that receivers have is gone: %+v, then %+v", before, after)
+		}
+		if first.Secret == "" || second.Secret == "" || first.Secret == second.Secret {
+			t.Error("the same request again shows the same secret, or none")
+		}
+		if late.Secret != "" || !bytes.Equal(last.Former, after.Sealed) || late.Version != other.Version {
+			t.Errorf("a request from before another rotation: %+v", last)
+		}
+		if never.Secret == "" {
+			t.Error("what was never carried out is not when it comes again")
 		}
 	})
 }
