@@ -146,8 +146,8 @@ type SessionChange struct {
 // Bulks do one thing to many, and tell how far they are (H15).
 type Bulks interface {
 	// CancelWhere asks for the end of every live task that a filter matches, as CancelTask does. It returns at once; the wishes
-	// become durable one after another. The same id is the same bulk for as long as it is known; a bulk is known to the process
-	// that does it, and when that ends it stops: what it asked stands, and asking again asks the others.
+	// become durable one after another. The same id is the same bulk for as long as it is known, and Conflict with another filter; a
+	// bulk is known to the process that does it, and when that ends it stops: what it asked stands, and asking again asks the others.
 	CancelWhere(ctx context.Context, o BulkCancel) (Bulk, error)
 	// Bulk returns a bulk as it stands. NotFound: it is not known, or not any more.
 	Bulk(ctx context.Context, id perdure.BulkID) (Bulk, error)
@@ -157,7 +157,8 @@ type Bulks interface {
 type BulkCancel struct {
 	ID     perdure.BulkID // empty: a new one
 	Filter TaskFilter
-	DryRun bool // only say how many, and which
+	Older  time.Duration // what Filter.Before was reckoned from, so that the same words are the same bulk at any time; 0: it is a moment
+	DryRun bool          // only say how many, and which
 	// Of are the sessions that the caller may reach, where those are not all; nil: all. It never travels.
 	Of  map[perdure.SessionID]bool
 	By  string

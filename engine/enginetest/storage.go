@@ -385,6 +385,10 @@ func tasksCanceledAtOnce(t *testing.T, open Harness) {
 	if err != nil || again.ID != bulk.ID || again.Matched != 1 || again.Failed != 0 {
 		t.Errorf("got %+v, %v", again, err)
 	}
+	other := engine.TaskFilter{Session: s.id, Tool: "note"}
+	if got, err := s.eng.CancelWhere(s.ctx, engine.BulkCancel{ID: bulk.ID, Filter: other, By: "user"}); !errors.Is(err, perdure.Conflict) {
+		t.Errorf("the id of another bulk: got %+v, %v", got, err)
+	}
 	if _, err := s.eng.Bulk(s.ctx, "bulk_00000000000000000000000000000000"); !errors.Is(err, perdure.NotFound) {
 		t.Errorf("got %v", err)
 	}

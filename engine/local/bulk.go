@@ -27,9 +27,25 @@ type bulks struct {
 
 // bulk is one of them.
 type bulk struct {
-	org string // whose it is
-	mu  sync.Mutex
-	was engine.Bulk // guarded by mu
+	org   string            // whose it is
+	asked engine.BulkCancel // what matters of it: see meant
+	mu    sync.Mutex
+	was   engine.Bulk // guarded by mu
+}
+
+// meant is what two who ask under one id must agree in.
+func meant(o engine.BulkCancel) engine.BulkCancel {
+	if o.Older != 0 {
+		o.Filter.Before = time.Time{}
+	}
+	o.Filter.Before = o.Filter.Before.UTC()
+	return engine.BulkCancel{Filter: o.Filter, Older: o.Older, DryRun: o.DryRun}
+}
+
+// agrees reports whether somebody else asks for this bulk.
+func (b *bulk) agrees(o engine.BulkCancel) bool {
+	one, other := b.asked, meant(o)
+	return one.Filter == other.Filter && one.Older == other.Older && one.DryRun == other.DryRun
 }
 
 func (b *bulk) now() engine.Bulk {
@@ -58,7 +74,7 @@ func (b *bulk) end(state engine.BulkState) {
 }
 
 // find returns a bulk, or, when it is not known, notes a new one. Another org's is not known.
-func (l *bulks) find(ctx context.Context, id perdure.BulkID, begin func() engine.Bulk) (b *bulk, known bool) {
+func (l *bulks) find(ctx context.Context, id perdure.BulkID, begin func() *bulk) (b *bulk, known bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	owner, one := engine.OwnerOf(ctx)
@@ -70,7 +86,8 @@ func (l *bulks) find(ctx context.Context, id perdure.BulkID, begin func() engine
 	if begin == nil {
 		return nil, false
 	}
-	b = &bulk{org: owner.Org, was: begin()}
+	b = begin()
+	b.org = owner.Org
 	oldest, kept := -1, 0
 	for i, other := range l.list {
 		if other.org != b.org {
@@ -103,15 +120,15 @@ func (e *Engine) CancelWhere(ctx context.Context, o engine.BulkCancel) (engine.B
 			matched = append(matched, t.ID)
 		}
 	}
-	b, known := e.bulks.find(ctx, id, func() engine.Bulk {
+	b, known := e.bulks.find(ctx, id, func() *bulk {
 		made := engine.Bulk{ID: id, Action: "tasks:cancel", State: engine.BulkRunning, DryRun: o.DryRun, Matched: len(matched), BeganAt: time.Now().UTC()}
 		if o.DryRun {
 			made.State, made.EndedAt, made.Tasks = engine.BulkDone, made.BeganAt, matched[:min(len(matched), bulkNamed)]
 		}
-		return made
+		return &bulk{asked: meant(o), was: made}
 	})
-	if known && b.now().DryRun != o.DryRun {
-		return engine.Bulk{}, fmt.Errorf("cancel tasks: bulk %s: %w: under this id it was asked otherwise", id, perdure.Conflict)
+	if known && !b.agrees(o) {
+		return engine.Bulk{}, fmt.Errorf("cancel tasks: bulk %s: %w: under this id it was asked otherwise; use another id", id, perdure.Conflict)
 	}
 	if known || o.DryRun {
 		return b.now(), nil

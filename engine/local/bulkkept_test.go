@@ -18,7 +18,7 @@ func TestBulksOfOrgs(t *testing.T) {
 		if org == "noisy" {
 			ctx = noisy
 		}
-		if _, known := l.find(ctx, id, func() engine.Bulk { return engine.Bulk{ID: id} }); known {
+		if _, known := l.find(ctx, id, func() *bulk { return &bulk{was: engine.Bulk{ID: id}} }); known {
 			t.Errorf("%s is known", id)
 		}
 		return id

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/perdure/perdure"
@@ -14,7 +15,21 @@ import (
 // taskFilter narrows tasks, in the body of what is done to many.
 type taskFilter struct {
 	engine.TaskFilter
-	Older string `json:"older,omitempty" doc:"Made longer ago than this, such as 1h30m."`
+	State perdure.TaskState `json:"state,omitempty" enum:"queued,running,awaiting_input,succeeded,failed,canceled,unknown" doc:"Only those in this state."`
+	Kind  perdure.TaskKind  `json:"kind,omitempty" enum:"background_tool,monitor,subagent,external_agent" doc:"Only those of this kind."`
+	Older string            `json:"older,omitempty" doc:"Made longer ago than this, such as 1h30m."`
+}
+
+// check refuses what no task can match: a cancel of none would look like one that is done.
+func (f taskFilter) check() error {
+	kinds := []perdure.TaskKind{"", perdure.KindBackgroundTool, perdure.KindMonitor, perdure.KindSubagent, perdure.KindExternalAgent}
+	switch {
+	case f.State != "" && !f.State.Valid():
+		return invalid("/filter/state", "no state of a task")
+	case !slices.Contains(kinds, f.Kind):
+		return invalid("/filter/kind", "no kind of task")
+	}
+	return nil
 }
 
 // newBulkCancel is the body of a cancel of many tasks.
@@ -69,16 +84,22 @@ func (a *API) cancelMany(ctx context.Context, _ *struct{}, in newBulkCancel) (*b
 		in.ID = newID[perdure.BulkID](ctx)
 	}
 	req := requestOf(ctx)
+	order := engine.BulkCancel{ID: in.ID, Filter: in.Filter.TaskFilter, DryRun: in.DryRun, By: req.actor, Why: in.Reason}
+	order.Filter.State, order.Filter.Kind = in.Filter.State, in.Filter.Kind
+	if err := in.Filter.check(); err != nil {
+		return nil, err
+	}
 	if in.Filter.Older != "" {
 		moment, err := before(req.at, in.Filter.Older, "/filter/older")
 		if err != nil {
 			return nil, err
 		}
-		if f := &in.Filter.TaskFilter; f.Before.IsZero() || moment.Before(f.Before) {
+		order.Older = req.at.Sub(moment)
+		if f := &order.Filter; f.Before.IsZero() || moment.Before(f.Before) {
 			f.Before = moment
 		}
 	}
-	b, err := a.cfg.Engine.CancelWhere(ctx, engine.BulkCancel{ID: in.ID, Filter: in.Filter.TaskFilter, DryRun: in.DryRun, By: req.actor, Why: in.Reason})
+	b, err := a.cfg.Engine.CancelWhere(ctx, order)
 	return &begunBulk{Location: "/v1/bulks/" + string(b.ID), Body: b}, err
 }
 

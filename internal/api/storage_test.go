@@ -149,6 +149,16 @@ func TestBulk(t *testing.T) {
 	}
 	r.refusal(r.do(post("/v1/tasks:cancel", `{"filter":{"older":"soon"}}`)), 400, "invalid")
 	r.refusal(r.do(post("/v1/tasks:cancel", `{"filter":{},"id":"bulk_1"}`)), 400, "invalid")
+	for _, wrong := range []string{`{"state":"runing"}`, `{"kind":"background"}`} {
+		r.refusal(r.do(post("/v1/tasks:cancel", `{"filter":`+wrong+`}`)), 400, "invalid")
+	}
+	minted := `"id":"bulk_019aa0000000700080000000000000aa"`
+	for range 2 { // asked again in the same words
+		want[engine.Bulk](r, 202, post("/v1/tasks:cancel", `{"filter":{"tool":"nothing","older":"1h"},`+minted+`}`))
+	}
+	for _, other := range []string{`{"tool":"hold","older":"1h"}`, `{"tool":"nothing","older":"2h"}`, `{"tool":"nothing"}`} {
+		r.refusal(r.do(post("/v1/tasks:cancel", `{"filter":`+other+`,`+minted+`}`)), 409, "conflict")
+	}
 	r.refusal(r.do(get("/v1/bulks/bulk_1")), 404, "not_found")
 }
 
