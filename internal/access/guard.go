@@ -66,7 +66,7 @@ func (g *Guard) owns(ctx context.Context, p Principal, id perdure.SessionID) (bo
 	found, err := g.owners.Owners(ctx, id)
 	owner, there := found[id]
 	if there && owner.Org != p.Org {
-		g.log.Warn("a token asked for what is another org's", "token", p.ID, "org", p.Org, "session", id)
+		g.log.Warn("a token asked for what is another org's", "principal", p.ID, "org", p.Org, "session", id)
 	}
 	return there && owner.Org == p.Org, err
 }

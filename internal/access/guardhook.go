@@ -18,7 +18,7 @@ func (g *Guard) hook(ctx context.Context, id perdure.WebhookID) (context.Context
 	}
 	w, err := g.inner.Webhook(ctx, id)
 	if err == nil && !ownHook(p, w) {
-		g.log.Warn("a token asked for what is another org's", "token", p.ID, "org", p.Org, "webhook", id)
+		g.log.Warn("a token asked for what is another org's", "principal", p.ID, "org", p.Org, "webhook", id)
 		err = missing("webhook", string(id))
 	}
 	return ctx, err
