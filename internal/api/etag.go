@@ -21,6 +21,7 @@ type route struct {
 	tells  bool // a write that answers with the resource, and so with its ETag
 	sent   bool // a write whose body is the resource
 	own    bool // it compares conditions itself, in the commit of what it does
+	adds   bool // it takes If-None-Match: only if nothing is there
 
 	farewell farewell
 }
@@ -177,8 +178,14 @@ func (a *API) target(r *http.Request, pattern string) string {
 func (a *API) onCondition(w http.ResponseWriter, r *http.Request, pattern string) {
 	known, target := a.routes[pattern], a.target(r, pattern)
 	condition, other := r.Header.Get("If-Match"), r.Header.Get("If-None-Match")
+	for _, name := range []string{"If-Match", "If-None-Match"} {
+		if r.Header.Values(name) != nil && strings.TrimSpace(r.Header.Get(name)) == "" { // who sends it means one
+			a.refuse(w, r, invalid("header."+name, "it is empty; leave it out, or name an ETag"))
+			return
+		}
+	}
 	switch {
-	case known.own:
+	case known.own && (other == "" || known.adds):
 	case other != "":
 		a.refuse(w, r, invalid("header.If-None-Match", "this operation takes none"))
 		return

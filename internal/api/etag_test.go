@@ -131,6 +131,14 @@ func TestH6Preconditions(t *testing.T) {
 	r.refusal(r.do(given(put("/v1/budgets/agent/c", `{"currency":"calls","limit":"1"}`), "If-None-Match", "*")), 400, "invalid")
 	r.refusal(r.do(given(put(s+"/secrets/k", `{"value":"x"}`), "If-Match", "*")), 400, "invalid")
 	r.refusal(r.do(given(put(s+"/values/k", `{"value":"x"}`), "If-None-Match", `"x"`)), 400, "invalid")
+	agent, harness := r.kept("conditional"), r.layer("conditional")
+	for _, q := range []ask{patch, {method: http.MethodDelete, path: agent}, {method: http.MethodDelete, path: harness}} {
+		r.refusal(r.do(given(q, "If-None-Match", "*")), 400, "invalid")
+	}
+	r.tag(agent) // it is there still
+	for _, q := range []ask{patch, put(s+"/values/k", `{"value":"x"}`), post(asking.path()+"/cancel", `{}`), {method: http.MethodDelete, path: schedule}} {
+		r.refusal(r.do(given(q, "If-Match", " ")), 400, "invalid")
+	}
 }
 
 // TestH6LostUpdate lets many read, add one and write back, of a value, a file, a budget and a title: no addition is lost.

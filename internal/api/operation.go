@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -126,6 +127,9 @@ func mutate[I, O any](a *API, o operation, do func(context.Context, *I) (*O, err
 	o.errors = append(o.errors, http.StatusRequestTimeout, http.StatusConflict, http.StatusRequestEntityTooLarge,
 		http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity, http.StatusServiceUnavailable, http.StatusInsufficientStorage)
 	registered := register(a, o, do)
+	known := a.routes[o.method+" "+o.path]
+	known.adds = slices.ContainsFunc(registered.Parameters, func(p *huma.Param) bool { return p.Name == "If-None-Match" })
+	a.routes[o.method+" "+o.path] = known
 	registered.Parameters = append(registered.Parameters,
 		&huma.Param{
 			Name: "Idempotency-Key", In: "header", Schema: &huma.Schema{Type: huma.TypeString},
