@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 
@@ -132,6 +133,14 @@ func (a *API) answer(out *answer, r *http.Request, req *request) error {
 	if escaped := r.URL.EscapedPath(); pattern == "" || path.Clean(escaped) != escaped {
 		return a.unrouted(out, r, route, pattern)
 	}
+	if !isText(r.URL.Path) { // which no name or id is, and no database is asked for it
+		return &Problem{Status: http.StatusNotFound, Detail: "nothing has this name: it is not UTF-8, or has a NUL in it"}
+	}
+	for name, values := range r.URL.Query() {
+		if !isText(name + strings.Join(values, "")) {
+			return invalid("query", "it is not UTF-8, or has a NUL in it")
+		}
+	}
 	_, req.route, _ = strings.Cut(pattern, " ")
 	if err := a.permit(r.Context(), pattern); err != nil {
 		return err
@@ -164,6 +173,9 @@ func (a *API) answer(out *answer, r *http.Request, req *request) error {
 	defer g.leave()
 	return a.once(out, r, pattern, func(w http.ResponseWriter) { a.onCondition(w, r, pattern) })
 }
+
+// isText reports whether a text can be one in every store.
+func isText(s string) bool { return utf8.ValidString(s) && !strings.Contains(s, "\x00") }
 
 // bounded refuses what is larger than any honest request (S6).
 func (a *API) bounded(r *http.Request) error {
