@@ -157,14 +157,19 @@ func (a *API) drains() bool {
 	}
 }
 
+// maxHeaderBytes is how long the header of a request may be.
+const maxHeaderBytes = 64 << 10
+
 // NewServer returns an HTTP server for an API with the limits that a server facing strangers needs (S6). The
 // caller gives it a listener and shuts it down, after Drain.
 func NewServer(handler http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
-		Handler:           handler,
+		Handler:           handOver(handler),
+		ConnContext:       knowConnection,
+		ConnState:         takeBack,
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    64 << 10,
+		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 }

@@ -3,15 +3,24 @@ package api
 import (
 	"context"
 	"net"
+	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/google/uuid"
 )
 
 // MaxConnections is how many connections a server has at a time: one that asks costs some 40 KiB and two goroutines (R23).
 const MaxConnections = 8192
 
 // turnedAway is what a connection that is one too many is told.
-const turnedAway = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+func turnedAway() []byte {
+	return (&Problem{
+		Status: http.StatusServiceUnavailable, Code: "overloaded", Title: "Overloaded", Retryable: true, RequestID: uuid.NewString(),
+		Detail: "more are connected than can be served; nothing was read of this. Send it again, later",
+	}).whole()
+}
 
 // Bounded is a listener that has so many connections at a time. One that is too many is told to come later and closed, before
 // anything of it is read.
@@ -41,7 +50,7 @@ func (c *Crowd) Accept() (net.Conn, error) {
 			return one, nil
 		}
 		_ = conn.SetWriteDeadline(time.Now().Add(time.Second)) // it has room for this: nothing was written before
-		_, _ = conn.Write([]byte(turnedAway))
+		_, _ = conn.Write(turnedAway())
 		_ = conn.Close()
 	}
 }
@@ -98,7 +107,8 @@ func (c *Crowd) Cut() {
 // oneOfCrowd is a connection that is counted until who has it closes it.
 type oneOfCrowd struct {
 	net.Conn
-	of *Crowd
+	of     *Crowd
+	handed atomic.Bool // a handler has it: see handOver
 }
 
 // Close closes the connection, and makes room for another one.

@@ -54,6 +54,35 @@ func (a *API) manual(context.Context) (*streamed, error) {
 	}
 	return &streamed{Body: func(c huma.Context) {
 		r, w := humago.Unwrap(c)
+		if negotiate(c.Header("Accept"), "text/html", "application/problem+json", formJSON) != "text/html" {
+			w = &pageless{ResponseWriter: w, refuse: func(w http.ResponseWriter) {
+				a.refuse(w, r, &Problem{Status: http.StatusNotFound, Detail: "there is no such page; see " + listPath + " for all that there are"})
+			}}
+		}
 		a.cfg.Manual.ServeHTTP(w, r)
 	}}, nil
+}
+
+// pageless puts a problem in the place of the page that says that there is no such page: for who takes JSON (H3).
+type pageless struct {
+	http.ResponseWriter
+	refuse  func(http.ResponseWriter)
+	refused bool
+}
+
+// WriteHeader refuses instead of a 404.
+func (p *pageless) WriteHeader(status int) {
+	if p.refused = status == http.StatusNotFound; p.refused {
+		p.refuse(p.ResponseWriter)
+		return
+	}
+	p.ResponseWriter.WriteHeader(status)
+}
+
+// Write leaves the page out whose place is taken.
+func (p *pageless) Write(text []byte) (int, error) {
+	if p.refused {
+		return len(text), nil
+	}
+	return p.ResponseWriter.Write(text)
 }
