@@ -229,8 +229,8 @@ func TestH1Examples(t *testing.T) {
 			path = r.hourly()
 		case "put-agent", "put-harness":
 			path = path[:strings.LastIndex(path, "/")] + "/made"
-		case "get-harness":
-			path = r.layer("layer")
+		case "get-harness", "list-harness-versions":
+			path = strings.Replace(path, "/v1/harnesses/{harness}", r.layer(op.ID), 1)
 		}
 		path = strings.ReplaceAll(path, "/v1/schedules/{id}", strings.TrimSuffix(posts["trigger-schedule"].path, "/trigger"))
 		path = strings.NewReplacer("/v1/sessions/{id}", session, "/v1/approvals/{id}", "/v1/approvals/"+string(approval)).Replace(path)
@@ -267,7 +267,7 @@ func TestH1Examples(t *testing.T) {
 		}
 		op.holds(t, registry, got)
 	})
-	if ran != 103 {
+	if ran != 104 {
 		t.Errorf("%d examples ran", ran)
 	}
 }
