@@ -104,7 +104,7 @@ func (a *API) cancelMany(ctx context.Context, _ *struct{}, in newBulkCancel) (*b
 }
 
 // retryTask starts a call of the same tool with the same arguments. A request with an idempotency key is one call.
-func (a *API) retryTask(ctx context.Context, in *OfTask, _ retrying) (*oneHostCall, error) {
+func (a *API) retryTask(ctx context.Context, in *OfTask, _ retrying) (*begunHostCall, error) {
 	t, err := a.cfg.Engine.Task(ctx, in.ID)
 	if err != nil {
 		return nil, err
@@ -120,5 +120,5 @@ func (a *API) retryTask(ctx context.Context, in *OfTask, _ retrying) (*oneHostCa
 		order.Key = "retry:" + hex.EncodeToString(req.seed[:])
 	}
 	c, err := a.cfg.Engine.StartCall(ctx, order)
-	return shownHostCall(c), err
+	return begun(c), err
 }

@@ -118,6 +118,20 @@ func (a *API) hostCallOperations() {
 
 type oneHostCall struct{ Body engine.HostCall }
 
+// begunHostCall is a call that was started just now.
+type begunHostCall struct {
+	Location string `header:"Location"` // of its task; empty: it has none
+	Body     engine.HostCall
+}
+
+func begun(c engine.HostCall) *begunHostCall {
+	out := &begunHostCall{Body: shownHostCall(c).Body}
+	if c.Task != nil {
+		out.Location = "/v1/tasks/" + string(c.Task.ID)
+	}
+	return out
+}
+
 func shownHostCall(c engine.HostCall) *oneHostCall {
 	if c.Task != nil {
 		t := shown(*c.Task)
@@ -127,13 +141,13 @@ func shownHostCall(c engine.HostCall) *oneHostCall {
 }
 
 // startCall starts a call. A request with an idempotency key is one call, unless it says itself which call it is.
-func (a *API) startCall(ctx context.Context, in *OfSession, order engine.CallOrder) (*oneHostCall, error) {
+func (a *API) startCall(ctx context.Context, in *OfSession, order engine.CallOrder) (*begunHostCall, error) {
 	order.Session = in.ID
 	if req := requestOf(ctx); req.named && order.Key == "" && order.Join == 0 {
 		order.Key = "request:" + hex.EncodeToString(req.seed[:])
 	}
 	c, err := a.cfg.Engine.StartCall(ctx, order)
-	return shownHostCall(c), err
+	return begun(c), err
 }
 
 func (a *API) listCalls(ctx context.Context, in *OfSession) (*page[call], error) {
