@@ -278,7 +278,7 @@ type Log struct {
 	Offset int64   `json:"offset"`
 	Next   int64   `json:"next"`
 	End    int64   `json:"end"` // length of the log now
-	Chunks []Chunk `json:"chunks,omitempty"`
+	Chunks []Chunk `json:"chunks"`
 }
 
 // Chunk is output of one stream.

@@ -76,10 +76,10 @@ func TestSessions(t *testing.T) {
 		for _, wait := range []string{"-1s", "x", "1e9", "NaN"} {
 			r.refusal(r.do(get(s+"?wait="+wait)), 400, "invalid")
 		}
-		q := get(s)
-		q.header = map[string]string{"Prefer": "respond-async, wait=5"}
-		if got := r.do(q); got.header.Get("Perdure-Idle") != "true" {
-			t.Errorf("got %v", got.header)
+		for _, prefer := range []string{"respond-async, wait=5", "wait=5; x=y", `wait="5"`, `respond-async; a="b, c", Wait = "5"`} {
+			if got := r.do(given(get(s), "Prefer", prefer)); got.header.Get("Perdure-Idle") != "true" {
+				t.Errorf("%s: got %d %v", prefer, got.status, got.header)
+			}
 		}
 	})
 }

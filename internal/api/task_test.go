@@ -165,6 +165,40 @@ func TestTaskLog(t *testing.T) {
 	r.refusal(r.do(q), 406, "not_acceptable")
 }
 
+// TestTaskLogEnds: whoever comes again after the end of a log as events is told with 204 that there is no more, so that an
+// EventSource stays away (H8).
+func TestTaskLogEnds(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	path := "/v1/tasks/" + string(r.task(r.talk("spawn stream")).ID) + "/log"
+	for _, query := range []string{"", "?stream=out", "?stream=err"} {
+		stream, last := r.open(path+query, nil), ""
+		for {
+			f, more := stream.next()
+			if !more {
+				break
+			}
+			if f.id == "" && f.name != "" {
+				t.Errorf("%s: a %s has no place", query, f.name)
+			}
+			last = f.id
+		}
+		again := given(get(path+query), "Accept", "text/event-stream", "Last-Event-ID", last)
+		if got := r.do(again); got.status != 204 || len(got.body) != 0 {
+			t.Errorf("%s after %s: got %d %s", query, last, got.status, got.body)
+		}
+		if got := r.do(given(again, "Last-Event-ID", "0")); got.status != 200 || !strings.Contains(string(got.body), "event: end") {
+			t.Errorf("%s from the start: got %d %s", query, got.status, got.body)
+		}
+	}
+	q := given(get(path+"?offset=-1&stream=none"), "Accept", "application/json")
+	r.refusal(r.do(q), 400, "invalid")
+	end := r.do(get(path)).header.Get("Perdure-Log-End")
+	if got := r.do(given(get(path+"?offset="+end), "Accept", "application/json")); got.status != 200 || !strings.Contains(string(got.body), `"chunks":[]`) {
+		t.Errorf("nothing of a log is %d %s", got.status, got.body)
+	}
+}
+
 // TestTaskLogFollow cuts a followed log after every chunk: the bytes are those of the log.
 func TestTaskLogFollow(t *testing.T) {
 	t.Parallel()
@@ -173,7 +207,7 @@ func TestTaskLogFollow(t *testing.T) {
 	whole := r.do(get(path)).body
 
 	var got []byte
-	for last, header := "", map[string]string{}; ; {
+	for last, header := "", map[string]string{}; len(got) < len(whole); {
 		if last != "" {
 			header = map[string]string{"Last-Event-ID": last}
 		}
@@ -183,9 +217,6 @@ func TestTaskLogFollow(t *testing.T) {
 			f, _ = stream.next()
 		}
 		stream.close()
-		if f.name == "end" {
-			break
-		}
 		chunk := read[engine.Chunk](t, []byte(f.data))
 		if f.name != "log" || int(chunk.Offset) != len(got) || f.id != strconv.Itoa(len(got)+len(chunk.Bytes)) {
 			t.Fatalf("got %+v", f)
@@ -262,7 +293,7 @@ func TestTaskLogRotated(t *testing.T) {
 			got = append(got, f.name+" "+f.id)
 		}
 	}
-	if want := "gap 1008, log 1016, end "; first.name != "log" || strings.Join(got, ", ") != want {
+	if want := "gap 1008, log 1016, end 1016"; first.name != "log" || strings.Join(got, ", ") != want {
 		t.Errorf("got %s, then %s, want %s", first.name, strings.Join(got, ", "), want)
 	}
 	for _, form := range []string{"application/octet-stream", "application/json", "text/event-stream"} {

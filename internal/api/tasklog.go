@@ -40,13 +40,16 @@ func (q *logQuery) takes(c engine.Chunk) bool {
 // only returns a piece of the log with the chunks that were asked for. Its offsets stay those of the whole log.
 func (q *logQuery) only(log engine.Log) engine.Log {
 	log.Chunks = slices.DeleteFunc(log.Chunks, func(c engine.Chunk) bool { return !q.takes(c) })
+	if log.Chunks == nil {
+		log.Chunks = []engine.Chunk{} // [] on the wire
+	}
 	return log
 }
 
 func (a *API) taskLogOperations() {
 	bytes := &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}
 	events := &huma.MediaType{Schema: &huma.Schema{
-		Type: huma.TypeString, Description: "Server-Sent Events: log with a Chunk as data and the offset after it as id; gap with the first_offset at which it goes on, where something was rotated away; end when the task has ended and all was sent.",
+		Type: huma.TypeString, Description: "Server-Sent Events: log with a Chunk as data and the offset after it as id; gap with the first_offset at which it goes on, where something was rotated away; end with the offset as id when the task has ended and all was sent; 204 to who comes again after that.",
 	}}
 	read(a, operation{
 		id: "get-task-log", path: "/v1/tasks/{id}/log", policy: reads, summary: "Read or follow the output of a task", errors: []int{http.StatusNotFound, http.StatusGone},
@@ -81,6 +84,11 @@ func (a *API) taskLog(ctx context.Context, in *logQuery) (*streamed, error) {
 		return nil, err
 	}
 	place := logPlace{in: in, task: task, offset: log.Offset}
+	if form == formEvents && in.LastID != "" && task.State.Terminal() {
+		if more, err := a.logGoesOn(ctx, place); err != nil || !more {
+			return &streamed{Body: func(c huma.Context) { c.SetStatus(http.StatusNoContent) }}, err
+		}
+	}
 	switch {
 	case form == formJSON:
 		return &streamed{Body: func(c huma.Context) {
@@ -109,6 +117,20 @@ func (a *API) taskLog(ctx context.Context, in *logQuery) (*streamed, error) {
 	}}, nil
 }
 
+// errMore says that there is more of a log.
+var errMore = errors.New("there is more of the log")
+
+// logGoesOn reports whether there is anything to show after a place in the log of a task that has ended. An EventSource that
+// comes again and is told that there is not stays away (H8).
+func (a *API) logGoesOn(ctx context.Context, at logPlace) (bool, error) {
+	at.gap = func(int64) error { return errMore }
+	_, err := a.showLog(ctx, at, func(engine.Chunk) error { return errMore })
+	if errors.Is(err, errMore) {
+		return true, nil
+	}
+	return false, err
+}
+
 // logPlace is where somebody who follows a log stands.
 type logPlace struct {
 	in     *logQuery
@@ -125,7 +147,7 @@ func (a *API) logEvents(ctx context.Context, s *stream, at logPlace) error {
 		at.gap = func(first int64) error {
 			return s.send(strconv.FormatInt(first, 10), "gap", fmt.Appendf(nil, `{"first_offset":%d}`, first))
 		}
-		err = a.followLog(ctx, at, s, func(chunk engine.Chunk) error {
+		at.offset, err = a.followLog(ctx, at, s, func(chunk engine.Chunk) error {
 			data, err := json.Marshal(chunk)
 			if err != nil {
 				return err
@@ -134,7 +156,7 @@ func (a *API) logEvents(ctx context.Context, s *stream, at logPlace) error {
 		})
 	}
 	if err == nil {
-		err = s.send("", "end", []byte("{}"))
+		err = s.send(strconv.FormatInt(at.offset, 10), "end", []byte("{}")) // also who was shown nothing comes again with a place
 	}
 	return err
 }
@@ -144,7 +166,7 @@ func (a *API) logBytes(ctx context.Context, s *stream, at logPlace) error {
 	err := s.out.Flush()
 	if err == nil {
 		at.gap = func(int64) error { return nil } // bytes have no words for it
-		err = a.followLog(ctx, at, nil, func(chunk engine.Chunk) error {
+		_, err = a.followLog(ctx, at, nil, func(chunk engine.Chunk) error {
 			if err := s.part(string(chunk.Bytes)); err != nil {
 				return err
 			}
@@ -158,8 +180,9 @@ func (a *API) logBytes(ctx context.Context, s *stream, at logPlace) error {
 	return nil
 }
 
-// followLog shows a log from a place on, until the task has ended and all of it was shown, or the server drains.
-func (a *API) followLog(ctx context.Context, at logPlace, pinged *stream, show func(engine.Chunk) error) error {
+// followLog shows a log from a place on, until the task has ended and all of it was shown, or the server drains. It returns
+// the place that it came to.
+func (a *API) followLog(ctx context.Context, at logPlace, pinged *stream, show func(engine.Chunk) error) (int64, error) {
 	news, stop := a.news(ctx, at.task)
 	defer stop()
 	ping, look := time.NewTicker(a.cfg.Ping), time.NewTicker(logLook)
@@ -168,10 +191,10 @@ func (a *API) followLog(ctx context.Context, at logPlace, pinged *stream, show f
 	for {
 		task, err := a.cfg.Engine.Task(ctx, at.task.ID) // before the log, so that an ended task has all of its log
 		if err != nil {
-			return err
+			return at.offset, err
 		}
 		if at.offset, err = a.showLog(ctx, at, show); err != nil || task.State.Terminal() {
-			return err
+			return at.offset, err
 		}
 		select {
 		case <-news:
@@ -179,13 +202,13 @@ func (a *API) followLog(ctx context.Context, at logPlace, pinged *stream, show f
 		case <-ping.C:
 			if pinged != nil {
 				if err := pinged.say(": ping"); err != nil {
-					return err
+					return at.offset, err
 				}
 			}
 		case <-a.draining:
-			return nil
+			return at.offset, nil
 		case <-ctx.Done():
-			return ctx.Err()
+			return at.offset, ctx.Err()
 		}
 	}
 }

@@ -18,12 +18,7 @@ func (w Waits) duration(most time.Duration) (time.Duration, error) {
 	text, field := w.Wait, "query.wait"
 	if text == "" {
 		field = "header.Prefer"
-		for preference := range strings.SplitSeq(w.Prefer, ",") {
-			name, value, _ := strings.Cut(strings.TrimSpace(preference), "=")
-			if strings.EqualFold(strings.TrimSpace(name), "wait") {
-				text = strings.TrimSpace(value)
-			}
-		}
+		text = preferred(w.Prefer, "wait")
 	}
 	if text == "" {
 		return 0, nil
@@ -36,6 +31,41 @@ func (w Waits) duration(most time.Duration) (time.Duration, error) {
 		return 0, invalid(field, "a time such as 30s, or a number of seconds")
 	}
 	return min(d, most), nil
+}
+
+// preferred is the value of a preference in a Prefer header (RFC 7240), without its quotes and its parameters; of several, the first
+// holds. Empty: there is none.
+func preferred(header, name string) string {
+	for _, one := range parts(header, ',') {
+		pair := parts(one, ';')[0]
+		word, value, _ := strings.Cut(pair, "=")
+		if !strings.EqualFold(strings.TrimSpace(word), name) {
+			continue
+		}
+		value = strings.TrimSpace(value)
+		if len(value) > 1 && value[0] == '"' && value[len(value)-1] == '"' {
+			value = value[1 : len(value)-1]
+		}
+		return value
+	}
+	return ""
+}
+
+// parts cuts a header at a sign, but not within quotes.
+func parts(header string, sign byte) (all []string) {
+	quoted, from := false, 0
+	for i := 0; i < len(header); i++ {
+		switch c := header[i]; {
+		case c == '\\' && quoted:
+			i++
+		case c == '"':
+			quoted = !quoted
+		case c == sign && !quoted:
+			all = append(all, header[from:i])
+			from = i + 1
+		}
+	}
+	return append(all, header[from:])
 }
 
 // patience is a context that ends with the caller, after d, or when the server drains.
