@@ -105,6 +105,7 @@ func (s *Server) start(ctx context.Context, p peer, x exposed, params *mcp.CallT
 			order.Join = x.Rejoin
 		}
 	}
+	before := s.onTheirWay() // looked at first: one that ends while the call is looked up was not noted for it
 	made, err := s.cfg.Engine.StartCall(ctx, order)
 	if errors.Is(err, perdure.NotFound) { // somebody deleted the session: the next one has its id
 		s.forget(p.ID)
@@ -112,7 +113,7 @@ func (s *Server) start(ctx context.Context, p peer, x exposed, params *mcp.CallT
 			made, err = s.cfg.Engine.StartCall(ctx, order)
 		}
 	}
-	if err == nil && order.Join > 0 && s.noted(ctx, perdure.CallKey{Session: session, Call: made.ID}) {
+	if err == nil && order.Join > 0 && noted(ctx, before, perdure.CallKey{Session: session, Call: made.ID}) {
 		made, err = s.cfg.Engine.StartCall(ctx, order)
 	}
 	return ofCall{HostCall: made, key: perdure.CallKey{Session: session, Call: made.ID}, progress: params.GetProgressToken()}, err

@@ -3,7 +3,6 @@ package mcpserver
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -121,18 +120,10 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request, stateless, statef
 	}
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	answer := &reply{ended: make(chan struct{})}
-	name := rand.Text()
+	name, end := s.underWay(answer)
+	defer end()
 	r.Header.Set(headerReply, name)
 	r.Header.Set(headerTrace, telemetry.Parent(r.Context()))
-	s.mu.Lock()
-	s.replies[name] = answer
-	s.mu.Unlock()
-	defer func() {
-		s.mu.Lock()
-		delete(s.replies, name)
-		s.mu.Unlock()
-		close(answer.ended)
-	}()
 	seen := &watched{ResponseWriter: &unwrapping{w, s}, ctx: r.Context(), reply: answer}
 	if modern {
 		stateless.ServeHTTP(seen, r)

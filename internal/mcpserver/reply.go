@@ -3,6 +3,7 @@ package mcpserver
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -66,12 +67,30 @@ func (r *reply) tells(key perdure.CallKey) bool {
 // noteTime is how long a call that has joined another one waits for what is noted of that one's reply.
 const noteTime = time.Second
 
-// noted waits, where a reply that tells of a call is being written, until it is known whether it was written whole: a client that has
-// read it may call again before that is noted (M4). It reports whether it waited.
-func (s *Server) noted(ctx context.Context, key perdure.CallKey) (waited bool) {
+// underWay counts a reply among those on their way, under a name of its own, until end says that it is noted whether it was written.
+func (s *Server) underWay(r *reply) (name string, end func()) {
+	name = rand.Text()
 	s.mu.Lock()
-	all := slices.Collect(maps.Values(s.replies))
+	s.replies[name] = r
 	s.mu.Unlock()
+	return name, func() {
+		s.mu.Lock()
+		delete(s.replies, name)
+		s.mu.Unlock()
+		close(r.ended)
+	}
+}
+
+// onTheirWay is the replies of which it is not noted yet whether they were written.
+func (s *Server) onTheirWay() []*reply {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Values(s.replies))
+}
+
+// noted waits, where one of some replies tells of a call and is being written, until it is known whether it was written whole: a client
+// that has read it may call again before that is noted (M4). It reports whether it waited.
+func noted(ctx context.Context, all []*reply, key perdure.CallKey) (waited bool) {
 	ctx, cancel := context.WithTimeout(ctx, noteTime)
 	defer cancel()
 	for _, r := range all {

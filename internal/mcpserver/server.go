@@ -106,7 +106,7 @@ type Server struct {
 
 	mu       sync.Mutex
 	sessions map[string]perdure.SessionID // guarded by mu; by principal
-	replies  map[string]*reply            // guarded by mu; of requests over HTTP
+	replies  map[string]*reply            // guarded by mu; on their way, see underWay
 
 	listeners map[string]int                   // guarded by mu; subscriptions, by principal
 	followed  map[*mcp.ServerSession]*listened // guarded by mu; what clients of the older wire are told

@@ -59,9 +59,21 @@ func (p *pipe) Write(ctx context.Context, m jsonrpc.Message) error {
 			m = &jsonrpc.Request{Method: n.Method, Params: n.Params}
 		}
 	}
+	answer := p.telling(ctx, m)
+	if answer == nil {
+		return p.Connection.Write(ctx, m)
+	}
+	_, end := p.s.underWay(answer)
+	defer end()
 	if err := p.Connection.Write(ctx, m); err != nil {
 		return err
 	}
+	p.s.told(answer)
+	return nil
+}
+
+// telling is a message that is about to be written, as the reply that tells of a call; nil: it is none.
+func (p *pipe) telling(ctx context.Context, m jsonrpc.Message) *reply {
 	r, ok := m.(*jsonrpc.Response)
 	if !ok || !bytes.Contains(r.Result, []byte(metaCall)) {
 		return nil
@@ -72,10 +84,8 @@ func (p *pipe) Write(ctx context.Context, m jsonrpc.Message) error {
 	}
 	session, err := p.s.session(ctx, *p.s.cfg.Local)
 	if err != nil {
-		return nil //nolint:nilerr // the reply is written; a call of the same content joins this one
+		return nil // it is written all the same; a call of the same content joins this one
 	}
-	told := &reply{}
-	told.note(perdure.CallKey{Session: session, Call: perdure.CallID(id)})
-	p.s.told(told)
-	return nil
+	key := perdure.CallKey{Session: session, Call: perdure.CallID(id)}
+	return &reply{ended: make(chan struct{}), who: p.s.cfg.Local.Who, calls: []perdure.CallKey{key}, begun: true}
 }

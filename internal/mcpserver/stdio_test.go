@@ -1,0 +1,134 @@
+package mcpserver_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine"
+	"github.com/perdure/perdure/internal/mcpserver"
+)
+
+// eras are the versions of the two wires.
+var eras = []string{"2026-07-28", "2025-11-25"}
+
+// onStdio connects the SDK's own client to a server by a pair of streams.
+func onStdio(t *testing.T, server *mcpserver.Server, version string) *mcp.ClientSession {
+	t.Helper()
+	theirIn, ourOut := io.Pipe()
+	ourIn, theirOut := io.Pipe()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	served := make(chan error, 1) // of one client
+	go func() { served <- server.ServeStdio(ctx, ourIn, ourOut) }()
+	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil)
+	session, err := client.Connect(ctx, &mcp.IOTransport{Reader: theirIn, Writer: theirOut}, &mcp.ClientSessionOptions{ProtocolVersion: version})
+	if err != nil {
+		cancel()
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		defer cancel()
+		if err := session.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	return session
+}
+
+// lateNote is an engine that hears that the first reply was written when the second call is being looked up: as late as can be.
+type lateNote struct {
+	engine.Engine
+	outpaced bool          // the second call is only found when the first reply has been noted
+	calls    atomic.Int64  // begun
+	replies  atomic.Int64  // written
+	looked   chan struct{} // closed when the second call was looked up
+	noted    chan struct{} // closed when the first reply is noted
+}
+
+func (l *lateNote) StartCall(ctx context.Context, order engine.CallOrder) (engine.HostCall, error) {
+	made, err := l.Engine.StartCall(ctx, order)
+	if l.calls.Add(1) != 2 {
+		return made, err
+	}
+	close(l.looked)
+	if l.outpaced {
+		<-l.noted
+		<-time.After(20 * time.Millisecond) // until nothing of the first reply is under way, which nobody says
+	}
+	return made, err
+}
+
+func (l *lateNote) ToldCall(ctx context.Context, key perdure.CallKey) error {
+	first := l.replies.Add(1) == 1
+	if first {
+		select {
+		case <-l.looked:
+		case <-ctx.Done():
+		}
+	}
+	err := l.Engine.ToldCall(ctx, key)
+	if first {
+		close(l.noted)
+	}
+	return err
+}
+
+// TestM04StdioNewCall: a client on stdio that has read a reply and makes the same call again makes a new one, however late it is noted
+// that the reply was written.
+func TestM04StdioNewCall(t *testing.T) {
+	t.Parallel()
+	for _, version := range eras {
+		for _, outpaced := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/outpaced=%t", version, outpaced), func(t *testing.T) {
+				t.Parallel()
+				r := newRig(t, mcpserver.Config{})
+				late := &lateNote{Engine: r.eng, outpaced: outpaced, looked: make(chan struct{}), noted: make(chan struct{})}
+				server, err := mcpserver.New(t.Context(), mcpserver.Config{
+					Engine: late, Local: &mcpserver.Principal{ID: "local"}, Tools: []mcpserver.Exposed{{Name: "charge"}},
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				client := onStdio(t, server, version)
+
+				for range 2 {
+					if got, err := client.CallTool(t.Context(), &mcp.CallToolParams{Name: "charge", Arguments: text}); err != nil || got.IsError {
+						t.Fatalf("got %+v, %v", got, err)
+					}
+				}
+
+				if n := len(r.Effects("charge")); n != 2 {
+					t.Errorf("%d effects of two calls", n)
+				}
+			})
+		}
+	}
+}
+
+// TestR15StdioNewCalls: so it is many times in a row.
+func TestR15StdioNewCalls(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, mcpserver.Config{Local: &mcpserver.Principal{ID: "local"}})
+	for i, version := range eras {
+		client := onStdio(t, r.server, version)
+
+		for range 40 {
+			if got, err := client.CallTool(t.Context(), &mcp.CallToolParams{Name: "charge", Arguments: text}); err != nil || got.IsError {
+				t.Fatalf("%s: got %+v, %v", version, got, err)
+			}
+		}
+
+		if n := len(r.Effects("charge")); n != 40*(i+1) {
+			t.Errorf("%s: %d effects after %d calls", version, n, 40*(i+1))
+		}
+	}
+}
