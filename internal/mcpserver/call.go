@@ -204,7 +204,7 @@ func (s *Server) stillRunning(made ofCall) mcp.Result {
 	return &mcp.CallToolResult{
 		Meta: mcp.Meta{metaCall: string(made.ID)},
 		Content: []mcp.Content{&mcp.TextContent{Text: fmt.Sprintf(
-			"Still running, as task %s. It goes on by itself: do not repeat the call. Ask task_result with this task_id and wait_s to wait for it, task_status to see how far it is, task_cancel to stop it.", id)}},
+			"Still running, as task %s. It goes on by itself: do not repeat the call. %s", id, s.howToFollow())}},
 		StructuredContent: map[string]any{"task_id": id, "state": string(made.Task.State), "status_message": lastLine(*made.Task)},
 	}
 }

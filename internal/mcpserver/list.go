@@ -62,7 +62,7 @@ func (l *legacyTools) MarshalJSON() ([]byte, error) {
 func (s *Server) dressTools(p peer, listed *mcp.ListToolsResult) (mcp.Result, error) {
 	shown := *listed
 	if p.tasks {
-		shown.Tools = slices.DeleteFunc(slices.Clone(listed.Tools), func(t *mcp.Tool) bool { return isTaskTool(t.Name) })
+		shown.Tools = slices.DeleteFunc(slices.Clone(listed.Tools), func(t *mcp.Tool) bool { return s.isTaskTool(t.Name) })
 	}
 	if p.modern {
 		return &shown, nil

@@ -15,7 +15,11 @@ import (
 // The tools by which a client without Tasks follows a call that goes on (M9).
 var taskToolNames = []string{"task_status", "task_result", "task_cancel", "task_list"}
 
-func isTaskTool(name string) bool { return slices.Contains(taskToolNames, name) }
+// isTaskTool reports a task tool of ours. One that is marked keeps its name: ours of that name is not there.
+func (s *Server) isTaskTool(name string) bool {
+	_, marked := s.tools[name]
+	return !marked && slices.Contains(taskToolNames, name)
+}
 
 // ofTask is the arguments of the task tools.
 type ofTask struct {
@@ -34,32 +38,31 @@ type shownTask struct {
 	Created string `json:"created_at"`
 }
 
-// taskTools registers them.
+// taskTools registers them, but for those whose name is another tool's.
 func (s *Server) taskTools() {
 	closed := false
 	only := &mcp.ToolAnnotations{ReadOnlyHint: true, IdempotentHint: true, OpenWorldHint: &closed}
-	mcp.AddTool(s.mcp, &mcp.Tool{Name: "task_status", Title: "Task status", Annotations: only, Description: "Says how far a call is that goes on as a task."},
-		func(ctx context.Context, _ *mcp.CallToolRequest, in ofTask) (*mcp.CallToolResult, shownTask, error) {
-			made, err := s.own(ctx, peerOf(ctx), in.TaskID)
+	addTaskTool(s, &mcp.Tool{Name: "task_status", Title: "Task status", Annotations: only, Description: "Says how far a call is that goes on as a task."},
+		func(ctx context.Context, p peer, in ofTask) (shownTask, error) {
+			made, err := s.own(ctx, p, in.TaskID)
 			if err != nil {
-				return nil, shownTask{}, err
+				return shownTask{}, err
 			}
-			return nil, s.shown(peerOf(ctx), made), nil
+			return s.shown(p, made), nil
 		})
-	mcp.AddTool(s.mcp, &mcp.Tool{Name: "task_list", Title: "Tasks", Annotations: only, Description: "Lists your tasks, the newest first: at most 50."},
-		func(ctx context.Context, _ *mcp.CallToolRequest, _ noArgs) (*mcp.CallToolResult, map[string][]shownTask, error) {
-			made, _, err := s.ownTasks(ctx, peerOf(ctx), "")
+	addTaskTool(s, &mcp.Tool{Name: "task_list", Title: "Tasks", Annotations: only, Description: "Lists your tasks, the newest first: at most 50."},
+		func(ctx context.Context, p peer, _ noArgs) (map[string][]shownTask, error) {
+			made, _, err := s.ownTasks(ctx, p, "")
 			list := []shownTask{}
 			for _, m := range made {
-				list = append(list, s.shown(peerOf(ctx), m))
+				list = append(list, s.shown(p, m))
 			}
-			return nil, map[string][]shownTask{"tasks": list}, err
+			return map[string][]shownTask{"tasks": list}, err
 		})
-	mcp.AddTool(s.mcp, &mcp.Tool{
+	addTaskTool(s, &mcp.Tool{
 		Name: "task_cancel", Title: "Cancel a task", Description: "Asks for the end of a call that goes on as a task.",
 		Annotations: &mcp.ToolAnnotations{IdempotentHint: true, OpenWorldHint: &closed},
-	}, func(ctx context.Context, _ *mcp.CallToolRequest, in ofTask) (*mcp.CallToolResult, shownTask, error) {
-		p := peerOf(ctx)
+	}, func(ctx context.Context, p peer, in ofTask) (shownTask, error) {
 		made, err := s.own(ctx, p, in.TaskID)
 		if err == nil && !made.Task.State.Terminal() {
 			if _, err = s.cfg.Engine.CancelTask(ctx, made.Task.ID, p.ID, "task_cancel"); err == nil {
@@ -67,15 +70,51 @@ func (s *Server) taskTools() {
 			}
 		}
 		if err != nil {
-			return nil, shownTask{}, err
+			return shownTask{}, err
 		}
-		return nil, s.shown(p, made), nil
+		return s.shown(p, made), nil
 	})
-	s.mcp.AddTool(&mcp.Tool{
-		Name: "task_result", Title: "Task result", Annotations: only,
-		Description: "Gives the result of a call that went on as a task, or waits for it up to wait_s seconds.",
-		InputSchema: rawSchema(`{"type":"object","properties":{"task_id":{"type":"string"},"wait_s":{"type":"number","minimum":0,"maximum":50}},"required":["task_id"]}`),
-	}, unreachable)
+	if s.isTaskTool("task_result") {
+		s.mcp.AddTool(&mcp.Tool{
+			Name: "task_result", Title: "Task result", Annotations: only,
+			Description: "Gives the result of a call that went on as a task, or waits for it up to wait_s seconds.",
+			InputSchema: rawSchema(`{"type":"object","properties":{"task_id":{"type":"string"},"wait_s":{"type":"number","minimum":0,"maximum":50}},"required":["task_id"]}`),
+		}, unreachable)
+	}
+	for _, name := range taskToolNames {
+		if !s.isTaskTool(name) {
+			s.cfg.Log.Warn("a tool has the name of one by which clients without Tasks follow their calls, which is not there therefore", "tool", name)
+		}
+	}
+}
+
+// addTaskTool registers a task tool, unless its name is another tool's.
+func addTaskTool[In, Out any](s *Server, t *mcp.Tool, do func(context.Context, peer, In) (Out, error)) {
+	if !s.isTaskTool(t.Name) {
+		return
+	}
+	mcp.AddTool(s.mcp, t, func(ctx context.Context, _ *mcp.CallToolRequest, in In) (*mcp.CallToolResult, Out, error) {
+		out, err := do(ctx, peerOf(ctx), in)
+		return nil, out, err
+	})
+}
+
+// howToFollow says what there is to do about a call that goes on as a task.
+func (s *Server) howToFollow() string {
+	var ways []string
+	for _, way := range []struct{ tool, does string }{
+		{"task_result", "task_result with this task_id and wait_s to wait for it"},
+		{"task_status", "task_status to see how far it is"},
+		{"task_cancel", "task_cancel to stop it"},
+	} {
+		if s.isTaskTool(way.tool) {
+			ways = append(ways, way.does)
+		}
+	}
+	if len(ways) == 0 {
+		return "A person sees it: " + s.cfg.Command + " task list."
+	}
+	return "Ask " + strings.Join(ways, ", ") + "."
 }
 
 func (s *Server) shown(p peer, made ofCall) shownTask {

@@ -150,7 +150,7 @@ func (s *Server) receive(next mcp.MethodHandler) mcp.MethodHandler {
 			if r.Params.Name == "task_result" && !p.tasks {
 				return p.reply.answered(s.toldResult(ctx, p, r.Params))
 			}
-			if p.tasks && isTaskTool(r.Params.Name) {
+			if p.tasks && s.isTaskTool(r.Params.Name) {
 				return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("unknown tool %q", r.Params.Name)}
 			}
 		case *mcp.SubscriptionsListenRequest:
