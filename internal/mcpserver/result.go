@@ -35,9 +35,40 @@ func (s *Server) resultOf(x exposed, made ofCall) (json.RawMessage, error) {
 	case r.ConnectionRequired != "":
 		return json.Marshal(toolResult{Content: []content{{Type: "text", Text: "This tool needs a connection that is not set up: " + r.ConnectionRequired}}, IsError: true})
 	case x.Verbatim:
+		if cut, ok := cutShort(r.Result); ok {
+			return json.Marshal(s.tooLong(made, cut))
+		}
 		return r.Result, nil
 	}
 	return json.Marshal(plainResult(*r))
+}
+
+// cutResult is what stands in the place of a result that is longer than is kept.
+type cutResult struct {
+	Truncated bool            `json:"truncated"`
+	Bytes     int             `json:"bytes"` // of the whole
+	Head      string          `json:"head"`
+	Path      string          `json:"path"`    // of the file that its beginning is kept in; empty: it is not kept
+	Content   json.RawMessage `json:"content"` // of an MCP result, which a cut one is not
+}
+
+// cutShort reads what was an MCP result, where it was cut.
+func cutShort(result json.RawMessage) (cut cutResult, ok bool) {
+	ok = perdure.DecodeKnownJSON(result, &cut) == nil && cut.Truncated && cut.Bytes > 0 && cut.Content == nil
+	return cut, ok
+}
+
+// tooLong is the result of a call that was made, whose own result is not there whole. It is an error: what a tool promises of its
+// results does not hold for half of one, and strict clients would refuse it.
+func (s *Server) tooLong(made ofCall, cut cutResult) toolResult {
+	where := "It is not kept."
+	if cut.Path != "" {
+		where = fmt.Sprintf("As much of it as is kept: %s file cat %s %s", s.cfg.Command, made.key.Session, cut.Path)
+	}
+	return toolResult{IsError: true, Content: []content{
+		{Type: "text", Text: fmt.Sprintf("The call was made, and came to a result of %d bytes, which is too long: do not repeat it, ask for less. %s", cut.Bytes, where)},
+		{Type: "text", Text: cut.Head},
+	}}
 }
 
 // plainResult is a tool's own result: what it says as text, an object also as structured content, then its images.
