@@ -110,7 +110,12 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request, stateless, statef
 		return
 	}
 	var m message
-	readable := perdure.DecodeKnownJSON(body, &m) == nil
+	unreadable := perdure.DecodeKnownJSON(body, &m)
+	readable := unreadable == nil
+	if !readable && version >= modernVersion { // the SDK would read it, and in another way than what its header was compared with (M7)
+		fail(w, message{}, http.StatusBadRequest, &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: "the body cannot be read: " + unreadable.Error()})
+		return
+	}
 	modern := version >= modernVersion || readable && metaOf(m.Params)[metaVersion] != nil
 	if readable && m.Method != "" {
 		if modern && refuse(w, r, m) {
@@ -137,29 +142,35 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request, stateless, statef
 
 // refuse answers what the SDK does not know of: methods that the stateless wire has not, and the name of a task in the header.
 func refuse(w http.ResponseWriter, r *http.Request, m message) bool {
-	fail := func(status, code int, text string) bool {
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(status)
-		id := m.ID
-		if len(id) == 0 {
-			id = json.RawMessage("null")
-		}
-		_, _ = w.Write(marshal(map[string]any{"jsonrpc": "2.0", "id": id, "error": &jsonrpc.Error{Code: int64(code), Message: text}})) // a client that is gone asks again
-		return true
-	}
 	switch m.Method {
 	case methodResult, methodList:
-		return fail(http.StatusNotFound, jsonrpc.CodeMethodNotFound, m.Method+" is not of this version of the protocol")
+		fail(w, m, http.StatusNotFound, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: m.Method + " is not of this version of the protocol"})
+		return true
 	case methodGet, methodUpdate, methodCancel:
 		var params struct {
 			TaskID string `json:"taskId"`
 		}
-		given := r.Header.Get("Mcp-Name")
-		if perdure.DecodeKnownJSON(m.Params, &params) == nil && given != params.TaskID {
-			return fail(http.StatusBadRequest, mcp.CodeHeaderMismatch, "the header Mcp-Name is not the task of the body")
+		if err := perdure.DecodeKnownJSON(m.Params, &params); err != nil && len(m.Params) > 0 {
+			fail(w, m, http.StatusBadRequest, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params: " + err.Error()})
+			return true
+		}
+		if r.Header.Get("Mcp-Name") != params.TaskID {
+			fail(w, m, http.StatusBadRequest, &jsonrpc.Error{Code: mcp.CodeHeaderMismatch, Message: "the header Mcp-Name is not the task of the body"})
+			return true
 		}
 	}
 	return false
+}
+
+// fail refuses a message with an error of JSON-RPC.
+func fail(w http.ResponseWriter, m message, status int, failure *jsonrpc.Error) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	id := m.ID
+	if len(id) == 0 {
+		id = json.RawMessage("null")
+	}
+	_, _ = w.Write(marshal(map[string]any{"jsonrpc": "2.0", "id": id, "error": failure})) // a client that is gone asks again
 }
 
 // metaOf is the metadata of a request.

@@ -202,6 +202,11 @@ func (r *rig) post(ctx context.Context, a asked, body object) (got answer, err e
 	if err != nil {
 		return got, err
 	}
+	return r.send(ctx, a, text)
+}
+
+// send posts a body as it is.
+func (r *rig) send(ctx context.Context, a asked, text []byte) (got answer, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.web.URL+"/mcp", bytes.NewReader(text))
 	if err != nil {
 		return got, err

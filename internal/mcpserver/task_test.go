@@ -381,6 +381,38 @@ func TestM07Headers(t *testing.T) {
 	}
 }
 
+// TestM07TwoReadings: a body that can be read in two ways, or not at all, is refused: what the header is compared with is what is done.
+func TestM07TwoReadings(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, mcpserver.Config{})
+	id := r.call(withTasks, "charge", text, nil)["taskId"].(string)
+	meta := `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},` +
+		`"io.modelcontextprotocol/clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}`
+	other := "task_" + strings.Repeat("0", 32)
+	get := func(members string) string {
+		return `{"jsonrpc":"2.0","id":1,"method":"tasks/get","params":{` + members + meta + `}}`
+	}
+	for name, body := range map[string]string{
+		"the task twice":    get(fmt.Sprintf(`"taskId":%q,"taskId":%q,`, other, id)),
+		"the params twice":  strings.Replace(get(fmt.Sprintf(`"taskId":%q,`, id)), `"params"`, fmt.Sprintf(`"params":{"taskId":%q},"params"`, other), 1),
+		"the method twice":  strings.Replace(get(fmt.Sprintf(`"taskId":%q,`, id)), `"method"`, `"method":"tools/list","method"`, 1),
+		"in another case":   get(fmt.Sprintf(`"TaskId":%q,`, id)),
+		"in a batch":        "[" + get(fmt.Sprintf(`"taskId":%q,`, id)) + "]",
+		"no text":           get(`"taskId":5,`),
+		"no end":            `{"jsonrpc":"2.0","id":1,"method":"tasks/get","params":{`,
+		"no valid encoding": get("\"taskId\":\"" + other + "\",\"x\":\"\xff\","),
+	} {
+		for _, version := range []string{"2026-07-28", ""} {
+			a := withTasks
+			a.header = map[string]string{"Mcp-Protocol-Version": version, "Mcp-Method": "tasks/get", "Mcp-Name": other}
+			got, err := r.send(t.Context(), a, []byte(body))
+			if err != nil || got.status != http.StatusBadRequest || got.Result != nil {
+				t.Errorf("%s, version %q: got %d %v, %v", name, version, got.status, got.Result, err)
+			}
+		}
+	}
+}
+
 func TestM08TTL(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, mcpserver.Config{Keep: time.Hour})
