@@ -147,19 +147,27 @@ func (s *Server) detailed(ctx context.Context, p peer, made ofCall) (*gotTask, e
 	return got, nil
 }
 
-// updateTask answers tasks/update: what it was given for keys that are not asked is ignored (M6).
+// updateTask answers tasks/update: what it was given for keys that are not asked is ignored, whatever it is (M6).
 func (s *Server) updateTask(ctx context.Context, p peer, params *taskParams) (mcp.Result, error) {
 	made, err := s.own(ctx, p, params.TaskID)
 	if err != nil {
 		return nil, err
 	}
+	open, err := s.open(ctx, *made.Task)
+	if err != nil {
+		return nil, err
+	}
 	given := map[string]answer{}
-	for key, text := range params.InputResponses {
+	for _, q := range open {
+		text, ok := params.InputResponses[q.key]
+		if !ok {
+			continue
+		}
 		var a answer
 		if err := perdure.DecodeKnownJSON(text, &a); err != nil {
-			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("inputResponses.%s: %v", key, err)}
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("inputResponses.%s: %v", q.key, err)}
 		}
-		given[key] = a
+		given[q.key] = a
 	}
 	if err := s.answer(ctx, p, *made.Task, given); err != nil {
 		return nil, err

@@ -323,6 +323,7 @@ func TestM06InputKeys(t *testing.T) {
 		}
 	}
 	say("nobody-asked-this", "accept")
+	r.refused(withTasks, "tasks/update", object{"taskId": id, "inputResponses": object{one: 5}}, refusal{0, -32602})
 	say(one, "accept")
 	left := r.want(withTasks, "tasks/get", object{"taskId": id})
 	if requests := left["inputRequests"].(object); left["status"] != "input_required" || len(requests) != 1 || requests[two] == nil {
@@ -339,7 +340,7 @@ func TestM06InputKeys(t *testing.T) {
 	if structured := fmt.Sprint(done["structuredContent"]); done["isError"] == true && !strings.Contains(structured, "unknown") {
 		t.Errorf("got %v", done)
 	}
-	r.refused(withTasks, "tasks/update", object{"taskId": id, "inputResponses": object{"x": 5}}, refusal{0, -32602})
+	r.want(withTasks, "tasks/update", object{"taskId": id, "inputResponses": object{"x": 5}}) // nothing is asked any more
 }
 
 func TestM06OneQuestion(t *testing.T) {
@@ -354,7 +355,8 @@ func TestM06OneQuestion(t *testing.T) {
 			if params["requestedSchema"] == nil || params["message"] == "" || open["requestState"] != nil {
 				t.Errorf("got %v", open)
 			}
-			r.want(withTasks, "tasks/update", object{"taskId": id, "inputResponses": object{key: object{"action": action, "content": object{"n": 5}}}})
+			said := object{key: object{"action": action, "content": object{"n": 5}}, "nobody-asked-this": 5, "nor-this": []any{nil}, "or-this": nil} // of any shape
+			r.want(withTasks, "tasks/update", object{"taskId": id, "inputResponses": said})
 		}
 		done := r.until(withTasks, id, want)
 		if action == "accept" && !strings.Contains(textOf(done["result"].(object)), "5") {
