@@ -14,7 +14,7 @@ import (
 func (x exposed) definition() *mcp.Tool {
 	if x.Definition != nil {
 		shown := *x.Definition
-		shown.Name = x.As
+		shown.Name, shown.InputSchema = x.As, ofObject(shown.InputSchema)
 		return &shown
 	}
 	schema := x.tool.Parameters
@@ -27,6 +27,19 @@ func (x exposed) definition() *mcp.Tool {
 		Name: x.As, Title: cmp.Or(x.tool.DisplayName, x.As), Description: x.tool.Description, InputSchema: schema,
 		Annotations: &mcp.ToolAnnotations{ReadOnlyHint: pure, IdempotentHint: x.tool.Class.Repeatable(), DestructiveHint: &destructive},
 	}
+}
+
+// ofObject is a schema of arguments with its type, which others leave out though arguments are always an object.
+func ofObject(schema any) any {
+	var fields map[string]json.RawMessage
+	if perdure.DecodeKnownJSON(marshal(schema), &fields) != nil || fields["type"] != nil {
+		return schema
+	}
+	if fields == nil {
+		fields = map[string]json.RawMessage{}
+	}
+	fields["type"] = json.RawMessage(`"object"`)
+	return fields
 }
 
 // legacyTools is tools/list of the older wire, where a tool says whether it may run as a task.

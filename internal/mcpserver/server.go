@@ -199,9 +199,23 @@ func (s *Server) expose(ctx context.Context) error {
 		}
 		marked.As, marked.Task = cmp.Or(marked.As, marked.Name), cmp.Or(marked.Task, TaskOptional)
 		x := exposed{marked, t}
+		if err := s.show(x.definition()); err != nil {
+			s.cfg.Log.Warn("a tool cannot be shown to MCP clients, and is left out", "tool", marked.As, "error", err)
+			continue
+		}
 		s.tools[marked.As] = x
-		s.mcp.AddTool(x.definition(), unreachable)
 	}
+	return nil
+}
+
+// show registers a definition. The SDK panics at one that it cannot serve, which another server may have written.
+func (s *Server) show(t *mcp.Tool) (err error) {
+	defer func() {
+		if why := recover(); why != nil {
+			err = fmt.Errorf("%w definition: %v", perdure.Invalid, why)
+		}
+	}()
+	s.mcp.AddTool(t, unreachable)
 	return nil
 }
 
