@@ -71,11 +71,12 @@ func (l *legacyTools) MarshalJSON() ([]byte, error) {
 	return json.Marshal(fields)
 }
 
-// dressTools hides the task tools from who has Tasks, and says on the older wire which tools can be tasks.
+// dressTools hides the task tools from who has Tasks, says what calls may be answered with, and on the older wire which tools can be tasks.
 func (s *Server) dressTools(p peer, listed *mcp.ListToolsResult) (mcp.Result, error) {
 	shown := *listed
+	shown.Tools = s.promised(p, listed.Tools)
 	if p.tasks {
-		shown.Tools = slices.DeleteFunc(slices.Clone(listed.Tools), func(t *mcp.Tool) bool { return s.isTaskTool(t.Name) })
+		shown.Tools = slices.DeleteFunc(shown.Tools, func(t *mcp.Tool) bool { return s.isTaskTool(t.Name) })
 	}
 	if p.modern {
 		return &shown, nil
