@@ -163,9 +163,11 @@ func (s *Server) waitFor(ctx context.Context, p peer, x exposed, made ofCall, bu
 	return s.stillRunning(now), nil
 }
 
-// left does what the end of its request means for a call: a pure one stops, any other goes on as a task (M3).
+// left does what the end of its request means for a call: a pure one stops, any other goes on as a task (M3). On the older wire a
+// stream that breaks ends no request, since its client may come back for the answer; only a notification that cancels it does, which
+// the SDK tells by giving no other cause.
 func (s *Server) left(ctx context.Context, p peer, x exposed, made ofCall) {
-	if x.tool.Class != perdure.Pure || !p.modern {
+	if x.tool.Class != perdure.Pure || !p.modern && !errors.Is(context.Cause(ctx), context.Canceled) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)

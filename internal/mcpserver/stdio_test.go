@@ -132,3 +132,44 @@ func TestR15StdioNewCalls(t *testing.T) {
 		}
 	}
 }
+
+// TestM03StdioCancelled: a request that its client cancels ends a pure call, on both wires; any other goes on as a task.
+func TestM03StdioCancelled(t *testing.T) {
+	t.Parallel()
+	for _, version := range eras {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, mcpserver.Config{Local: &mcpserver.Principal{ID: "local"}})
+			client := onStdio(t, r.server, version)
+			for _, name := range []string{"hold_note", "hold"} {
+				ctx, cancel := context.WithCancel(t.Context())
+				left := make(chan error, 1) // of one call
+				go func() {
+					_, err := client.CallTool(ctx, &mcp.CallToolParams{Name: name, Arguments: text})
+					left <- err
+				}()
+				r.Entered(t, name, 1)
+				cancel()
+				if err := <-left; err == nil {
+					t.Errorf("%s: it was answered", name)
+				}
+			}
+
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			for _, task := range r.all() {
+				if task.Tool == "hold_note" {
+					continue
+				}
+				if ended, err := r.eng.WaitTask(ctx, task.ID); err != nil || ended.State != perdure.TaskCanceled {
+					t.Errorf("the pure call is %s, %v, want canceled", ended.State, err)
+				}
+			}
+			for _, task := range r.all() {
+				if task.Tool == "hold_note" && (task.State != perdure.TaskRunning || task.CancelRequested()) {
+					t.Errorf("the idempotent call is %s, want running", task.State)
+				}
+			}
+		})
+	}
+}
