@@ -42,6 +42,9 @@ const localPrincipal = "local"
 // keeperSocket is where a proxy's server is kept.
 const keeperSocket = "keep.sock"
 
+// maxSocketPath is the longest path of a socket in bytes: the system wants a NUL at its end.
+const maxSocketPath = len(syscall.RawSockaddrUnix{}.Path) - 1
+
 // markedTools is the tools that MCP clients see: those named, or all that need no capability.
 func markedTools(ctx context.Context, eng engine.Engine, names []string) ([]mcpserver.Exposed, error) {
 	var marked []mcpserver.Exposed
@@ -192,6 +195,8 @@ func proxyMCP(ctx context.Context, p mcp.Proxying, log *slog.Logger) (err error)
 	}
 	if p.Name == "" {
 		p.Name = proxyName(p)
+	} else if !isFolder(p.Name) {
+		return fmt.Errorf("%w name %q: a proxy's name is that of its folder in the data directory, so take one without slashes, such as --name files", perdure.Invalid, p.Name)
 	}
 	dir := filepath.Join(p.Dir, "mcp-proxy", p.Name)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -257,6 +262,11 @@ func proxyName(p mcp.Proxying) string {
 	return base + "-" + hex.EncodeToString(sum[:4])
 }
 
+// isFolder reports a name that is a folder of its own right where it is put.
+func isFolder(name string) bool {
+	return filepath.IsLocal(name) && filepath.Base(name) == name && name != "."
+}
+
 // overHTTP is the way to a server that was typed as a URL; nil: it is a command.
 func overHTTP(p mcp.Proxying) (*http.Client, error) {
 	if p.URL == "" {
@@ -282,6 +292,10 @@ type keeper struct {
 }
 
 func (k keeper) dial(ctx context.Context) (io.ReadWriteCloser, error) {
+	if len(k.socket) > maxSocketPath {
+		return nil, fmt.Errorf("%w socket %s: its path has %d bytes, and systems take %d; give a data directory with a shorter path (--data), or a shorter name",
+			perdure.Invalid, k.socket, len(k.socket), maxSocketPath)
+	}
 	if conn, err := egress.DialSocket(ctx, k.socket); err == nil {
 		return conn, nil
 	}

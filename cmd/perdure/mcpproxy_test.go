@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -82,4 +83,32 @@ func TestMCPProxyQuestions(t *testing.T) {
 	}
 	p.leave()
 	awaitGone(t, "mcpfixture "+world)
+}
+
+// TestMCPProxyFolders: a proxy stays in its data directory, and says what to do where its folder's path is too long for a socket.
+func TestMCPProxyFolders(t *testing.T) {
+	t.Parallel()
+	data := shortDir(t)
+	refused := func(name, dir string, says ...string) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		said, err := exec.CommandContext(ctx, "perdure", "mcp", "proxy", "--data", dir, "--name", name, "--", "false").CombinedOutput()
+		if err == nil {
+			t.Errorf("%.80q is taken", name)
+		}
+		for _, word := range says {
+			if !strings.Contains(string(said), word) {
+				t.Errorf("%.80q: %q is not said in %s", name, word, said)
+			}
+		}
+	}
+
+	for _, name := range []string{"../../evil", "a/b", "/evil", "..", "."} {
+		refused(name, filepath.Join(data, "data", "dir"), "--name")
+	}
+	if left, err := os.ReadDir(data); err != nil || len(left) > 0 {
+		t.Errorf("it made %v, %v", left, err)
+	}
+	refused(strings.Repeat("n", 120), data, "--data", "socket")
 }
