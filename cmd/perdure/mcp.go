@@ -224,6 +224,10 @@ func proxyMCP(ctx context.Context, p mcp.Proxying, log *slog.Logger) (err error)
 	tools := tool.NewRegistry()
 	var marked []mcpserver.Exposed
 	for _, r := range remotes {
+		if err := tool.NewRegistry(r).Err(); err != nil { // one that cannot be served does not stop the others
+			log.Warn("a tool of the MCP server cannot be served, and is left out", "tool", r.Definition().Name, "error", err)
+			continue
+		}
 		tools.Register(r)
 		marked = append(marked, mcpserver.Exposed{Name: r.Spec().Name, As: r.Definition().Name, Verbatim: true, Definition: r.Definition()})
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // mcpFixture is a plain MCP server on stdio with one tool: it notes that it began, waits until a file is there, and notes
-// that it is done. Asked with a method's name, it asks that of its client, and answers what it heard.
+// that it is done. Asked with a method's name, it asks that of its client, and answers what it heard. More tools stand in a file.
 func mcpFixture() {
 	dir := os.Args[1]
 	asking := ""
@@ -46,7 +46,7 @@ func mcpFixture() {
 		case "server/discover":
 			result = `"error":{"code":-32601,"message":"not here"}`
 		case "tools/list":
-			result = `"result":{"tools":[{"name":"work.slowly","description":"Works.","inputSchema":{"type":"object","properties":{"name":{"type":"string"}}}}]}`
+			result = `"result":{"tools":[{"name":"work.slowly","description":"Works.","inputSchema":{"type":"object","properties":{"name":{"type":"string"}}}}` + moreTools(dir) + `]}`
 		case "tools/call":
 			if method := m.Params.Arguments.Name; strings.Contains(method, "/") {
 				asking = string(m.ID)
@@ -70,6 +70,12 @@ func mcpFixture() {
 		}
 		os.Stdout.WriteString(`{"jsonrpc":"2.0","id":` + string(m.ID) + `,` + result + "}\n")
 	}
+}
+
+// moreTools is the tools of the world outside, each after a comma; there are none without their file.
+func moreTools(dir string) string {
+	text, _ := os.ReadFile(filepath.Join(dir, "tools"))
+	return string(text)
 }
 
 // note adds a line to the file of the world outside.

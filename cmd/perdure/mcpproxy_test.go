@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -80,6 +81,40 @@ func TestMCPProxyQuestions(t *testing.T) {
 		if done := p.end(id); !strings.Contains(fmt.Sprint(done["result"]), method+" is not handed on") {
 			t.Errorf("got %v", done)
 		}
+	}
+	p.leave()
+	awaitGone(t, "mcpfixture "+world)
+}
+
+// TestMCPProxyDefinitions: a tool without a schema is shown with one, and one without a name is left out; the others are served. Who has
+// read a reply, and makes the same call again, makes a new one.
+func TestMCPProxyDefinitions(t *testing.T) {
+	t.Parallel()
+	world := t.TempDir()
+	more := `,{"name":"bare"},{"name":"","inputSchema":{"type":"object"}},{"name":"odd","inputSchema":{"type":"string"}},{"name":"task_list","inputSchema":{}}`
+	if err := os.WriteFile(filepath.Join(world, "tools"), []byte(more), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	letGo(t, world, "a")
+	p := startMCP(t, "mcp", "proxy", "--data", shortDir(t), "--", "mcpfixture", world)
+
+	var names []string
+	for _, entry := range p.ask("tools/list", "")["tools"].([]any) {
+		names = append(names, entry.(map[string]any)["name"].(string))
+	}
+	slices.Sort(names)
+	if got := strings.Join(names, " "); got != "bare task_list work.slowly" {
+		t.Errorf("got %s", got)
+	}
+	ids := map[string]bool{}
+	for range 20 {
+		ids[p.begin("work.slowly", `{"name":"a"}`)] = true
+	}
+	for id := range ids {
+		p.end(id)
+	}
+	if noted, err := os.ReadFile(filepath.Join(world, "noted")); len(ids) != 20 || strings.Count(string(noted), "did a\n") != 20 {
+		t.Errorf("20 calls are %d tasks, and the world saw %q, %v", len(ids), noted, err)
 	}
 	p.leave()
 	awaitGone(t, "mcpfixture "+world)
