@@ -15,6 +15,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
 	"github.com/perdure/perdure"
 )
 
@@ -87,7 +89,7 @@ func Keep(ctx context.Context, k Keeping) error {
 	if err := command.Start(); err != nil {
 		return fmt.Errorf("keep: start the server: %w", err)
 	}
-	r := &kept{cfg: k, born: time.Now().UTC(), in: in, calls: map[string]*keptCall{}, left: time.Now(), end: end}
+	r := &kept{cfg: k, born: time.Now().UTC(), in: in, calls: map[jsonrpc.ID]*keptCall{}, left: time.Now(), end: end}
 	var group sync.WaitGroup
 	group.Go(func() { r.accept(listener) })
 	group.Go(func() { r.watch(ctx) })
@@ -119,12 +121,12 @@ type kept struct {
 	in      io.Writer // guarded by telling: what is written to the server may wait for what it writes
 
 	mu     sync.Mutex
-	client net.Conn             // guarded by mu; nil: nobody is connected
-	left   time.Time            // guarded by mu; when the last client went
-	begun  json.RawMessage      // guarded by mu; the id of initialize; nil: it was not asked for
-	init   json.RawMessage      // guarded by mu; its result
-	told   bool                 // guarded by mu; that it is initialized
-	calls  map[string]*keptCall // guarded by mu; by id, as JSON
+	client net.Conn                 // guarded by mu; nil: nobody is connected
+	left   time.Time                // guarded by mu; when the last client went
+	begun  jsonrpc.ID               // guarded by mu; the id of initialize; not valid: it was not asked for
+	init   json.RawMessage          // guarded by mu; its result
+	told   bool                     // guarded by mu; that it is initialized
+	calls  map[jsonrpc.ID]*keptCall // guarded by mu; by what their ids say: a server may write them in another way than it read them
 }
 
 // keptCall is a tool call.
@@ -132,14 +134,6 @@ type keptCall struct {
 	answer []byte // nil: it runs
 	at     time.Time
 	sent   bool // the answer was written to a client
-}
-
-// line is what counts of a message here.
-type line struct {
-	ID     json.RawMessage `json:"id"`
-	Method string          `json:"method"`
-	Result json.RawMessage `json:"result"`
-	Params json.RawMessage `json:"params"`
 }
 
 // accept serves one client after another; a new one takes the place of the one before.
@@ -197,8 +191,8 @@ func (r *kept) ask(conn net.Conn) {
 			return
 		}
 		text = bytes.TrimSpace(text)
-		var m line
-		if len(text) == 0 || perdure.DecodeKnownJSON(text, &m) != nil {
+		m, err := readLine(text)
+		if err != nil {
 			continue
 		}
 		r.mu.Lock()
@@ -221,13 +215,13 @@ func (r *kept) tell(text []byte) {
 
 // answered answers what the server was asked before, and notes what it is asked now; whoever calls holds mu.
 func (r *kept) answered(m line) bool {
-	switch m.Method {
+	switch m.method {
 	case "initialize":
 		if r.init != nil {
-			r.send(mustJSON(map[string]any{"jsonrpc": "2.0", "id": m.ID, "result": r.init}))
+			r.send(mustJSON(map[string]any{"jsonrpc": "2.0", "id": m.id.Raw(), "result": r.init}))
 			return true
 		}
-		r.begun = m.ID
+		r.begun = m.id
 	case "notifications/initialized":
 		before := r.told
 		r.told = true
@@ -241,13 +235,16 @@ func (r *kept) answered(m line) bool {
 		var of struct {
 			RequestID json.RawMessage `json:"requestId"`
 		}
-		if perdure.DecodeKnownJSON(m.Params, &of) == nil {
-			delete(r.calls, string(of.RequestID))
+		if perdure.DecodeKnownJSON(m.params, &of) != nil {
+			return false
+		}
+		if id, ok := idOf(of.RequestID); ok {
+			delete(r.calls, id)
 		}
 	case "tools/call":
-		known, ok := r.calls[string(m.ID)]
+		known, ok := r.calls[m.id]
 		if !ok {
-			r.calls[string(m.ID)] = &keptCall{at: time.Now()}
+			r.calls[m.id] = &keptCall{at: time.Now()}
 			return false
 		}
 		if known.answer != nil {
@@ -277,20 +274,20 @@ func (r *kept) hear(out io.Reader) {
 			return
 		}
 		text = bytes.TrimSpace(text)
-		var m line
-		if len(text) == 0 || perdure.DecodeKnownJSON(text, &m) != nil {
+		m, err := readLine(text)
+		if err != nil {
 			continue
 		}
 		r.mu.Lock()
 		sent := r.send(text)
-		switch known := r.calls[string(m.ID)]; {
-		case m.Method != "" && len(m.ID) > 0 && !sent: // it asks, and nobody is there
-			go r.tell(mustJSON(map[string]any{"jsonrpc": "2.0", "id": m.ID, "error": map[string]any{"code": -32603, "message": "the client is away"}})) // until the server reads or ends
-		case m.Method != "" || len(m.ID) == 0:
+		switch known := r.calls[m.id]; {
+		case m.method != "" && m.id.IsValid() && !sent: // it asks, and nobody is there
+			go r.tell(mustJSON(map[string]any{"jsonrpc": "2.0", "id": m.id.Raw(), "error": map[string]any{"code": -32603, "message": "the client is away"}})) // until the server reads or ends
+		case m.method != "":
 		case known != nil:
 			known.answer, known.at, known.sent = text, time.Now(), sent
-		case bytes.Equal(m.ID, r.begun) && m.Result != nil:
-			r.init = m.Result
+		case m.id == r.begun && m.result != nil:
+			r.init = m.result
 		}
 		r.mu.Unlock()
 	}

@@ -2,15 +2,8 @@ package mcptool_test
 
 import (
 	"bufio"
-	"context"
-	"net"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/perdure/perdure/tool/mcptool"
 )
 
 // talker reads one byte of what it is asked, says more than a pipe holds, and only then reads the rest.
@@ -27,30 +20,8 @@ exec cat >/dev/null`
 // TestKeeperOfATalker: a server that does not read while it speaks is heard, however much it is asked meanwhile.
 func TestKeeperOfATalker(t *testing.T) {
 	t.Parallel()
-	dir, err := os.MkdirTemp("", "keep") // a socket's path is short
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
-	socket := filepath.Join(dir, "s")
-	ctx, end := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() {
-		ended <- mcptool.Keep(ctx, mcptool.Keeping{Socket: socket, Command: []string{"sh", "-c", talker}})
-	}()
-	var conn net.Conn
-	for conn == nil {
-		if conn, err = net.Dial("unix", socket); err != nil {
-			select {
-			case err := <-ended:
-				t.Fatal(err)
-			case <-time.After(5 * time.Millisecond):
-			}
-		}
-	}
-	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
-		t.Fatal(err)
-	}
+	k := keepShell(t, talker)
+	conn := k.dial(t)
 	go func() {
 		asked := `{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"text":"` + strings.Repeat("x", 1<<20) + "\"}}\n"
 		_, _ = conn.Write([]byte(asked)) // what fails here is no answer below
@@ -59,6 +30,7 @@ func TestKeeperOfATalker(t *testing.T) {
 	said := 0
 	in := bufio.NewReader(conn)
 	for text := ""; !strings.Contains(text, `"result"`); said++ {
+		var err error
 		if text, err = in.ReadString('\n'); err != nil {
 			t.Fatalf("after %d lines: %v", said, err)
 		}
@@ -67,8 +39,26 @@ func TestKeeperOfATalker(t *testing.T) {
 	if said != 3002 { // and the keeper's own first
 		t.Errorf("got %d lines, want 3002", said)
 	}
-	end()
-	if err := <-ended; err != nil {
+}
+
+// TestIDsSayTheSame: the answer of a server that writes an id in another way than it was asked is that of the call, also for who comes
+// back for it. So does a cancel name its call, however it is written.
+func TestIDsSayTheSame(t *testing.T) {
+	t.Parallel()
+	k := keepShell(t, `read -r a; read -r b; printf '%s\n' '{"jsonrpc":"2.0","id":"key\/1","result":{"is":"a"}}'; while read -r c; do :; done`)
+	first := k.dial(t)
+	first.say(`{"jsonrpc":"2.0","id":"key/1","method":"tools/call","params":{}}`)
+	first.say(`{"jsonrpc":"2.0","id":"key/2","method":"tools/call","params":{}}`)
+	first.hear(`"result":{"is":"a"}`)
+	_ = first.Close()
+
+	second := k.dial(t)
+	second.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"key\u002f2"}}`)
+	second.say(`{"jsonrpc":"2.0","id":"key/1","method":"tools/call","params":{}}`)
+	second.hear(`"result":{"is":"a"}`)
+	second.say(`{"jsonrpc":"2.0","method":"keeper/end"}`)
+
+	if err := <-k.ended; err != nil {
 		t.Error(err)
 	}
 }
