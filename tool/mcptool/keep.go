@@ -12,6 +12,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"strconv"
 	"sync"
 	"time"
 
@@ -35,6 +36,9 @@ const idleTime = 10 * time.Second
 
 // fetchTime is how long an answer is kept that was written to a client, which may have died before it kept it.
 const fetchTime = 10 * time.Minute
+
+// maxShown is how much is logged of a line that is no message, in bytes.
+const maxShown = 200
 
 // hello is the first line that a client reads.
 type hello struct {
@@ -273,23 +277,51 @@ func (r *kept) hear(out io.Reader) {
 		if err != nil {
 			return
 		}
-		text = bytes.TrimSpace(text)
-		m, err := readLine(text)
-		if err != nil {
+		if text = bytes.TrimSpace(text); len(text) == 0 {
 			continue
 		}
-		r.mu.Lock()
-		sent := r.send(text)
-		switch known := r.calls[m.id]; {
-		case m.method != "" && m.id.IsValid() && !sent: // it asks, and nobody is there
-			go r.tell(mustJSON(map[string]any{"jsonrpc": "2.0", "id": m.id.Raw(), "error": map[string]any{"code": -32603, "message": "the client is away"}})) // until the server reads or ends
-		case m.method != "":
-		case known != nil:
-			known.answer, known.at, known.sent = text, time.Now(), sent
-		case m.id == r.begun && m.result != nil:
-			r.init = m.result
+		if m, err := readLine(text); err != nil {
+			r.drop(text, err)
+		} else {
+			r.pass(text, m)
 		}
-		r.mu.Unlock()
+	}
+}
+
+// pass hands a message of the server on.
+func (r *kept) pass(text []byte, m line) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	sent := r.send(text)
+	switch known := r.calls[m.id]; {
+	case m.method != "" && m.id.IsValid() && !sent: // it asks, and nobody is there
+		go r.tell(mustJSON(map[string]any{"jsonrpc": "2.0", "id": m.id.Raw(), "error": map[string]any{"code": -32603, "message": "the client is away"}})) // until the server reads or ends
+	case m.method != "":
+	case known != nil:
+		known.answer, known.at, known.sent = text, time.Now(), sent
+	case m.id == r.begun && m.result != nil:
+		r.init = m.result
+	}
+}
+
+// drop logs what is no message, and tells nobody: the client would lose its connection over it. An answer that cannot be read ends its
+// call, which would else be waited for.
+func (r *kept) drop(text []byte, why error) {
+	r.cfg.Log.Warn("the server says what is no message of JSON-RPC 2.0", "reason", why, "text", strconv.QuoteToASCII(string(text[:min(len(text), maxShown)])))
+	id, ok := answeredBy(text)
+	if !ok {
+		return
+	}
+	answer := unreadAnswer(id, why)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known := r.calls[id]
+	if known != nil && known.answer != nil { // by one that can be read
+		return
+	}
+	sent := r.send(answer)
+	if known != nil {
+		known.answer, known.at, known.sent = answer, time.Now(), sent
 	}
 }
 

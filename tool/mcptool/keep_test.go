@@ -4,6 +4,9 @@ import (
 	"bufio"
 	"strings"
 	"testing"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/tool"
 )
 
 // talker reads one byte of what it is asked, says more than a pipe holds, and only then reads the rest.
@@ -60,5 +63,55 @@ func TestIDsSayTheSame(t *testing.T) {
 
 	if err := <-k.ended; err != nil {
 		t.Error(err)
+	}
+}
+
+// TestWhatIsNoMessage: what a server says beside its messages harms no call that runs, whatever it looks like.
+func TestWhatIsNoMessage(t *testing.T) {
+	t.Parallel()
+	for name, said := range map[string]string{
+		"a parse error of nobody's": `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}`,
+		"a log":                     `{"level":"info"}`,
+		"a log of a call":           `{"id":"'$id'","level":"info","error":"none"}`,
+		"another version":           `{"jsonrpc":"1.0","method":"hello"}`,
+		"an id that is none":        `{"jsonrpc":"2.0","id":{},"method":"hello"}`,
+		"a number":                  `7`,
+		"text":                      `Welcome!`,
+		"two values":                `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}} 7`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k := keepShell(t, speaks(`say '`+said+`'; `+saysDone))
+			if r := run(t, k.does(t, perdure.AtMostOnce), "k"); !r.IsSuccess() {
+				t.Errorf("got %s %q", r.ErrorAs, r.Text)
+			}
+		})
+	}
+}
+
+// TestAnswerThatCannotBeRead: it ends its call, of which it is only known that the server ended it; those beside it go on.
+func TestAnswerThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	for name, said := range map[string]string{
+		"no text":     `{"jsonrpc":"2.0","id":"'$id'","result":{"content":[{"type":"text","text":"\xff"}]}}`,
+		"no error":    `{"jsonrpc":"2.0","id":"'$id'","error":"it failed"}`,
+		"its id last": `{"result":{"content":[{"type":"text","text":"\xff"}]},"id":"'$id'","jsonrpc":"2.0"}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			said = strings.ReplaceAll(strings.ReplaceAll(said, `\\xff`, "\xff"), "'$id'", "b/1")
+			k := keepShell(t, speaks(`calls=$calls$id; [ "$calls" = a/1b/1 -o "$calls" = b/1a/1 ] && say '`+said+`' && say '{"jsonrpc":"2.0","id":"a/1","result":{"content":[]}}'`))
+			does := k.does(t, perdure.AtMostOnce)
+			beside := make(chan tool.Result, 1) // of one call
+			go func() { beside <- run(t, does, "a") }()
+
+			if r := run(t, does, "b"); r.ErrorAs != perdure.ErrorUnknown || !strings.Contains(r.Text, "cannot be read") {
+				t.Errorf("got %s %q", r.ErrorAs, r.Text)
+			}
+
+			if r := <-beside; !r.IsSuccess() {
+				t.Errorf("the other got %s %q", r.ErrorAs, r.Text)
+			}
+		})
 	}
 }

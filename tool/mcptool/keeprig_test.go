@@ -3,6 +3,8 @@ package mcptool_test
 import (
 	"bufio"
 	"context"
+	"encoding/json"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -10,8 +12,53 @@ import (
 	"testing"
 	"time"
 
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/tool"
 	"github.com/perdure/perdure/tool/mcptool"
 )
+
+// speaks makes an MCP server of a script that answers a call: its id is $id, and "say" says a line.
+func speaks(onCall string) string {
+	return `say() { printf '%s\n' "$1"; }
+while read -r line; do
+	id=$(say "$line" | sed -n 's/^{"jsonrpc":"2.0","id":"\([^"]*\)".*/\1/p')
+	case $line in
+	*'"method":"initialize"'*) say '{"jsonrpc":"2.0","id":"'$id'","result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"shell","version":"1"}}}' ;;
+	*'"method":"tools/list"'*) say '{"jsonrpc":"2.0","id":"'$id'","result":{"tools":[{"name":"does","inputSchema":{"type":"object"}}]}}' ;;
+	*'"method":"tools/call"'*) ` + onCall + ` ;;
+	*) [ -z "$id" ] || say '{"jsonrpc":"2.0","id":"'$id'","error":{"code":-32601,"message":"not here"}}' ;;
+	esac
+done`
+}
+
+// saysDone answers a call.
+const saysDone = `say '{"jsonrpc":"2.0","id":"'$id'","result":{"content":[{"type":"text","text":"done"}]}}'`
+
+// does is the tool of such a server.
+func (k *shell) does(t *testing.T, class perdure.EffectClass) *mcptool.Remote {
+	t.Helper()
+	c, err := mcptool.Open(t.Context(), mcptool.Config{
+		Classes: map[string]perdure.EffectClass{"does": class},
+		Dial:    func(ctx context.Context) (io.ReadWriteCloser, error) { return k.connect(ctx) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close(false) })
+	all, err := mcptool.Tools(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all[0]
+}
+
+// run makes a call of a key.
+func run(t *testing.T, r *mcptool.Remote, key string) tool.Result {
+	ctx, end := context.WithTimeout(t.Context(), patience)
+	defer end()
+	call := tool.Call{Tool: "does", Args: json.RawMessage(`{}`), Key: key, Execution: 1}
+	return r.Run(ctx, call, tool.Env{Call: call})
+}
 
 // shell is a keeper whose server is a shell script.
 type shell struct {

@@ -1,12 +1,42 @@
 package mcptool
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
+	"regexp"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/perdure/perdure"
 )
+
+// metaUnread marks an answer that the keeper gave, instead of one of the server that cannot be read.
+const metaUnread = "io.github.perdure/unread"
+
+// unread is an answer that came and cannot be read: the server ended the call, and nobody knows with what.
+type unread struct{ why string }
+
+// Error says why.
+func (u *unread) Error() string { return u.why }
+
+// unreadAnswer stands for it on the wire.
+func unreadAnswer(id jsonrpc.ID, why error) []byte {
+	failed := map[string]any{"code": jsonrpc.CodeInternalError, "message": why.Error(), "data": map[string]bool{metaUnread: true}}
+	return mustJSON(map[string]any{"jsonrpc": "2.0", "id": id.Raw(), "error": failed})
+}
+
+// asUnread is what an answer's error says, if the keeper gave it.
+func asUnread(err error) error {
+	var failed *jsonrpc.Error
+	var says struct {
+		Unread bool `json:"io.github.perdure/unread"`
+	}
+	if errors.As(err, &failed) && perdure.DecodeKnownJSON(failed.Data, &says) == nil && says.Unread {
+		return &unread{failed.Message}
+	}
+	return err
+}
 
 // line is what counts of a message here.
 type line struct {
@@ -30,6 +60,33 @@ func readLine(text []byte) (line, error) {
 		return line{id: m.ID, result: m.Result}, nil
 	}
 	return line{}, err
+}
+
+// The ends of an answer that stands in its line as others write them: with its id before what it came to, or as the last.
+const (
+	idFirst = `^\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*("(?:[^"\\]|\\.)*"|\d+)\s*,`
+	idLast  = `,\s*"id"\s*:\s*("(?:[^"\\]|\\.)*"|\d+)\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}$`
+	outcome = `"(?:result|error)"\s*:`
+)
+
+// edge is how much of either end of a line is searched for its id, in bytes.
+const edge = 4 << 10
+
+// answeredBy finds whose answer a line is that cannot be read. What only speaks of a call, as a log does, answers none.
+func answeredBy(text []byte) (jsonrpc.ID, bool) {
+	first, last := text[:min(len(text), edge)], text[max(0, len(text)-edge):]
+	both := append(bytes.Clone(first), last...)
+	if !bytes.Contains(both, []byte(`"jsonrpc"`)) || !regexp.MustCompile(outcome).Match(both) {
+		return jsonrpc.ID{}, false
+	}
+	found := regexp.MustCompile(idFirst).FindSubmatch(first)
+	if found == nil {
+		found = regexp.MustCompile(idLast).FindSubmatch(last)
+	}
+	if found == nil {
+		return jsonrpc.ID{}, false
+	}
+	return idOf(found[1])
 }
 
 // idOf is what an id says.

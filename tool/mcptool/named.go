@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -86,8 +87,11 @@ func (n *namedConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 	for {
 		m, err := n.Connection.Read(ctx)
 		r, ok := m.(*jsonrpc.Response)
-		if err != nil || !ok {
-			return m, err
+		if err != nil {
+			return m, notRefused(err)
+		}
+		if !ok {
+			return m, nil
 		}
 		name, _ := r.ID.Raw().(string)
 		n.mu.Lock()
@@ -97,11 +101,21 @@ func (n *namedConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 		n.mu.Unlock()
 		if known {
 			answered := *r
-			answered.ID = id
+			answered.ID, answered.Error = id, asUnread(r.Error)
 			answered.Result, _ = plainResult(r.Result)
 			return &answered, nil
 		}
 	}
+}
+
+// notRefused is an error of reading as one that nobody takes for the server's word on a call: the SDK words what it cannot read as a
+// server would.
+func notRefused(err error) error {
+	var fault *jsonrpc.Error
+	if errors.As(err, &fault) {
+		return fmt.Errorf("read what the MCP server says: %s", fault.Message)
+	}
+	return err
 }
 
 // callOf is the name of a tool call; empty: it is none of ours.

@@ -186,7 +186,10 @@ func (t *Remote) ask(ctx context.Context, a asking) tool.Result {
 		a.client.listed(ctx, session)
 		result, err = called(ctx, session, params)
 	}
+	var cannot *unread
 	switch {
+	case errors.As(err, &cannot):
+		return t.unread(cannot)
 	case err == nil && result.Meta[metaCreated] != nil:
 		var created remoteTask
 		if err := perdure.DecodeKnownJSON(mustJSON(result.Meta[metaCreated]), &created); err != nil || !usable(created.TaskID) {
@@ -203,6 +206,15 @@ func (t *Remote) ask(ctx context.Context, a asking) tool.Result {
 		return t.again(ctx, a, err)
 	}
 	return lost(err)
+}
+
+// unread is the result of a call that the server ended in a way that cannot be read. What has no effect has failed.
+func (t *Remote) unread(why error) tool.Result {
+	r := tool.Failf("The MCP server ended the call, and its answer cannot be read: %v", why)
+	if t.spec.Class != perdure.Pure {
+		r.ErrorAs = perdure.ErrorUnknown
+	}
+	return r
 }
 
 // called calls a tool. When ctx ends because somebody wants the call to end, the server is told; when only this process ends,
