@@ -206,7 +206,8 @@ func (c *Client) connect(ctx context.Context, version string) (made connection, 
 	if err != nil {
 		return made, errors.Join(fmt.Errorf("the keeper says nothing: %w", err), ignoreClosed(conn.Close()))
 	}
-	made.session, err = c.mcp.Connect(ctx, &named{c: c, inner: &mcp.IOTransport{Reader: readCloser{in, conn}, Writer: conn}}, options)
+	wire := &mcp.IOTransport{Reader: readCloser{in, conn}, Writer: conn, MaxLineLength: 4 * maxLine} // the keeper bounds lines, and ends no connection over one
+	made.session, err = c.mcp.Connect(ctx, &named{c: c, inner: wire}, options)
 	if err != nil {
 		return made, errors.Join(err, ignoreClosed(conn.Close()))
 	}

@@ -273,18 +273,22 @@ func (r *kept) running() (n int) {
 func (r *kept) hear(out io.Reader) {
 	in := bufio.NewReaderSize(out, 64<<10)
 	for {
-		text, err := in.ReadBytes('\n')
-		if err != nil {
+		text, err := nextLine(in)
+		if err != nil && !errors.Is(err, errTooLong) {
 			return
 		}
-		if text = bytes.TrimSpace(text); len(text) == 0 {
+		if len(text) == 0 {
 			continue
 		}
-		if m, err := readLine(text); err != nil {
-			r.drop(text, err)
-		} else {
-			r.pass(text, m)
+		var m line
+		if err == nil {
+			m, err = readLine(text)
 		}
+		if err != nil {
+			r.drop(text, err)
+			continue
+		}
+		r.pass(text, m)
 	}
 }
 

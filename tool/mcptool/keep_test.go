@@ -2,6 +2,7 @@ package mcptool_test
 
 import (
 	"bufio"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -113,5 +114,25 @@ func TestAnswerThatCannotBeRead(t *testing.T) {
 				t.Errorf("the other got %s %q", r.ErrorAs, r.Text)
 			}
 		})
+	}
+}
+
+// TestAnswerThatIsTooLong: one that is longer than a message may be ends its own call, and one of a good length is handed on.
+func TestAnswerThatIsTooLong(t *testing.T) {
+	t.Parallel()
+	long := func(bytes int) string {
+		return `printf '%s' '{"jsonrpc":"2.0","id":"'$id'","result":{"content":[{"type":"text","text":"'; head -c ` + strconv.Itoa(bytes) + ` /dev/zero | tr '\0' x; say '"}]}}'`
+	}
+	k := keepShell(t, speaks(`case $id in long/*) `+long(17<<20)+` ;; *) `+long(15<<20)+` ;; esac`))
+	does := k.does(t, perdure.AtMostOnce)
+
+	if r := run(t, does, "long"); r.ErrorAs != perdure.ErrorUnknown || !strings.Contains(r.Text, "16 MiB") {
+		t.Errorf("got %s %q", r.ErrorAs, r.Text)
+	}
+	if r := run(t, does, "good"); !r.IsSuccess() {
+		t.Errorf("got %s %q", r.ErrorAs, r.Text)
+	}
+	if r := run(t, k.does(t, perdure.Pure), "long"); r.ErrorAs != "" || !strings.Contains(r.Text, "16 MiB") {
+		t.Errorf("of a pure tool: got %s %q", r.ErrorAs, r.Text)
 	}
 }

@@ -1,6 +1,7 @@
 package mcptool
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -38,6 +39,40 @@ func asUnread(err error) error {
 	return err
 }
 
+// maxLine is the longest line of a server that is handed on, in bytes: as long as an answer over HTTP may be.
+const maxLine = maxBody
+
+// edge is how much of either end of a line is searched for its id, and all that is kept of one that is too long, in bytes.
+const edge = 4 << 10
+
+// nextLine reads a line, without the space around it. errTooLong: it has only its ends, and the next one can be read.
+func nextLine(in *bufio.Reader) (text []byte, err error) {
+	long := false
+	for {
+		part, err := in.ReadSlice('\n')
+		if text = append(text, part...); len(text) > maxLine {
+			long, text = true, ends(text)
+		}
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+		case err != nil:
+			return nil, err
+		case long:
+			return bytes.TrimSpace(bytes.Clone(ends(text))), errTooLong
+		default:
+			return bytes.TrimSpace(text), nil
+		}
+	}
+}
+
+// ends cuts out what is between the ends.
+func ends(text []byte) []byte {
+	if len(text) <= 2*edge {
+		return text
+	}
+	return append(text[:edge], text[len(text)-edge:]...)
+}
+
 // line is what counts of a message here.
 type line struct {
 	id     jsonrpc.ID // what it says, however it is written; not valid: a notification
@@ -68,9 +103,6 @@ const (
 	idLast  = `,\s*"id"\s*:\s*("(?:[^"\\]|\\.)*"|\d+)\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}$`
 	outcome = `"(?:result|error)"\s*:`
 )
-
-// edge is how much of either end of a line is searched for its id, in bytes.
-const edge = 4 << 10
 
 // answeredBy finds whose answer a line is that cannot be read. What only speaks of a call, as a log does, answers none.
 func answeredBy(text []byte) (jsonrpc.ID, bool) {

@@ -1,0 +1,52 @@
+package mcptool
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// TestLines: each is read as it is, what is after a long one too, and of that only its ends.
+func TestLines(t *testing.T) {
+	t.Parallel()
+	long := "begin" + strings.Repeat("x", maxLine) + "end"
+	in := bufio.NewReader(strings.NewReader("one\n" + long + "\n\ntwo\nhalf"))
+	for i, want := range []struct {
+		begin, end string
+		err        error
+	}{{"one", "one", nil}, {"begin", "end", errTooLong}, {"", "", nil}, {"two", "two", nil}, {"", "", io.EOF}} {
+		text, err := nextLine(in)
+		if !errors.Is(err, want.err) || !bytes.HasPrefix(text, []byte(want.begin)) || !bytes.HasSuffix(text, []byte(want.end)) || len(text) > 2*edge {
+			t.Errorf("line %d: got %d bytes %.20q, %v, want %v", i, len(text), text, err, want)
+		}
+	}
+}
+
+// endless is a line without an end, of a length.
+type endless struct{ left int }
+
+func (e *endless) Read(p []byte) (int, error) {
+	if e.left <= 0 {
+		return 0, io.EOF
+	}
+	n := min(len(p), e.left)
+	e.left -= n
+	return n, nil
+}
+
+// TestLongLinesTakeLittle: what is kept of a line is bounded, whatever its length. It is not parallel, since it counts what is allocated.
+func TestLongLinesTakeLittle(t *testing.T) {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if _, err := nextLine(bufio.NewReaderSize(&endless{1 << 30}, 64<<10)); !errors.Is(err, io.EOF) {
+		t.Fatal(err)
+	}
+	runtime.ReadMemStats(&after)
+	if took := after.TotalAlloc - before.TotalAlloc; took > 12*maxLine {
+		t.Errorf("it took %d MiB", took>>20)
+	}
+}
