@@ -191,20 +191,12 @@ func (c *Client) connect(ctx context.Context, version string) (made connection, 
 		made.session, err = c.mcp.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: c.cfg.URL, HTTPClient: c.cfg.HTTP}, options)
 		return made, err
 	}
-	conn, err := c.cfg.Dial(ctx)
+	conn, in, said, err := c.greeted(ctx)
+	if err != nil && conn != nil && ctx.Err() == nil { // that keeper ended just then, and leaves its place to another one
+		conn, in, said, err = c.greeted(ctx)
+	}
 	if err != nil {
 		return made, err
-	}
-	in := bufio.NewReaderSize(conn, 64<<10)
-	silent := context.AfterFunc(ctx, func() { _ = conn.Close() }) // a keeper that says nothing
-	first, err := in.ReadBytes('\n')
-	silent()
-	var said hello
-	if err == nil {
-		err = perdure.DecodeKnownJSON(first, &said)
-	}
-	if err != nil {
-		return made, errors.Join(fmt.Errorf("the keeper says nothing: %w", err), ignoreClosed(conn.Close()))
 	}
 	wire := &mcp.IOTransport{Reader: readCloser{in, conn}, Writer: conn, MaxLineLength: 4 * maxLine} // the keeper bounds lines, and ends no connection over one
 	made.session, err = c.mcp.Connect(ctx, &named{c: c, inner: wire}, options)
@@ -213,6 +205,24 @@ func (c *Client) connect(ctx context.Context, version string) (made connection, 
 	}
 	made.born, made.conn = said.Keeper.At, conn
 	return made, nil
+}
+
+// greeted dials a keeper, and reads which one it is.
+func (c *Client) greeted(ctx context.Context) (conn io.ReadWriteCloser, in *bufio.Reader, said hello, err error) {
+	if conn, err = c.cfg.Dial(ctx); err != nil {
+		return nil, nil, said, err
+	}
+	in = bufio.NewReaderSize(conn, 64<<10)
+	silent := context.AfterFunc(ctx, func() { _ = conn.Close() }) // a keeper that says nothing
+	first, err := in.ReadBytes('\n')
+	silent()
+	if err == nil {
+		err = perdure.DecodeKnownJSON(first, &said)
+	}
+	if err != nil {
+		err = errors.Join(fmt.Errorf("the keeper says nothing: %w", err), ignoreClosed(conn.Close()))
+	}
+	return conn, in, said, err
 }
 
 type readCloser struct {

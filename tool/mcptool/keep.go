@@ -11,7 +11,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"os/exec"
 	"strconv"
 	"sync"
 	"time"
@@ -76,33 +75,27 @@ func Keep(ctx context.Context, k Keeping) error {
 	if err := os.Chmod(k.Socket, 0o600); err != nil {
 		return fmt.Errorf("keep: %w", err)
 	}
+	server, err := startProcess(k.Command)
+	if err != nil {
+		return fmt.Errorf("keep: %w", err)
+	}
 	ctx, end := context.WithCancel(ctx)
-	defer end()
-	command := exec.CommandContext(ctx, k.Command[0], k.Command[1:]...)
-	command.Stderr = os.Stderr
-	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
-	command.WaitDelay = 5 * time.Second
-	in, err := command.StdinPipe()
-	if err != nil {
-		return fmt.Errorf("keep: %w", err)
-	}
-	out, err := command.StdoutPipe()
-	if err != nil {
-		return fmt.Errorf("keep: %w", err)
-	}
-	if err := command.Start(); err != nil {
-		return fmt.Errorf("keep: start the server: %w", err)
-	}
-	r := &kept{cfg: k, born: time.Now().UTC(), in: in, calls: map[jsonrpc.ID]*keptCall{}, left: time.Now(), end: end}
+	r := &kept{cfg: k, born: time.Now().UTC(), in: server.in, listener: listener, end: end, calls: map[jsonrpc.ID]*keptCall{}, left: time.Now()}
 	var group sync.WaitGroup
 	group.Go(func() { r.accept(listener) })
 	group.Go(func() { r.watch(ctx) })
-	r.hear(out)
-	end()
-	err = errors.Join(listener.Close(), r.leave(nil))
+	group.Go(func() {
+		<-ctx.Done()
+		r.close()
+		server.end()
+	})
+	r.hear(server.out)
+	byItself := ctx.Err() == nil
+	r.close()
+	err = r.leave(nil)
+	failed := server.wait()
 	group.Wait()
-	_ = in.Close() // it has ended
-	if failed := command.Wait(); failed != nil && ctx.Err() == nil {
+	if failed != nil && byItself {
 		err = errors.Join(err, fmt.Errorf("the server ended: %w", failed))
 	}
 	return ignoreClosed(err)
@@ -119,18 +112,20 @@ func ignoreClosed(err error) error {
 type kept struct {
 	cfg  Keeping
 	born time.Time
-	end  context.CancelFunc
+	end  context.CancelFunc // the server is to end; see stop
 
 	telling sync.Mutex
 	in      io.Writer // guarded by telling: what is written to the server may wait for what it writes
 
-	mu     sync.Mutex
-	client net.Conn                 // guarded by mu; nil: nobody is connected
-	left   time.Time                // guarded by mu; when the last client went
-	begun  jsonrpc.ID               // guarded by mu; the id of initialize; not valid: it was not asked for
-	init   json.RawMessage          // guarded by mu; its result
-	told   bool                     // guarded by mu; that it is initialized
-	calls  map[jsonrpc.ID]*keptCall // guarded by mu; by what their ids say: a server may write them in another way than it read them
+	mu       sync.Mutex
+	listener net.Listener             // guarded by mu
+	stopped  bool                     // guarded by mu; it greets nobody any more
+	client   net.Conn                 // guarded by mu; nil: nobody is connected
+	left     time.Time                // guarded by mu; when the last client went
+	begun    jsonrpc.ID               // guarded by mu; the id of initialize; not valid: it was not asked for
+	init     json.RawMessage          // guarded by mu; its result
+	told     bool                     // guarded by mu; that it is initialized
+	calls    map[jsonrpc.ID]*keptCall // guarded by mu; by what their ids say: a server may write them in another way than it read them
 }
 
 // keptCall is a tool call.
@@ -150,6 +145,11 @@ func (r *kept) accept(listener net.Listener) {
 			return
 		}
 		r.mu.Lock()
+		if r.stopped {
+			r.mu.Unlock()
+			_ = conn.Close() // it finds another keeper
+			return
+		}
 		before := r.client
 		r.client = conn
 		r.send(mustJSON(hello{born{r.born}}))
@@ -162,6 +162,23 @@ func (r *kept) accept(listener net.Listener) {
 			_ = r.leave(conn)
 		})
 	}
+}
+
+// stop ends the server. Nobody is greeted from then on, since the server would take them with it: who comes finds no socket, and starts another
+// keeper there. Whoever calls holds mu.
+func (r *kept) stop() {
+	if !r.stopped {
+		r.stopped = true
+		_ = r.listener.Close() // and its socket
+		r.end()
+	}
+}
+
+// close is stop for who does not hold mu.
+func (r *kept) close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stop()
 }
 
 // leave forgets a client; nil: whoever there is.
@@ -200,7 +217,7 @@ func (r *kept) ask(conn net.Conn) {
 			continue
 		}
 		r.mu.Lock()
-		done := r.answered(m)
+		done := r.answered(conn, m)
 		r.mu.Unlock()
 		if !done {
 			r.tell(text)
@@ -218,7 +235,7 @@ func (r *kept) tell(text []byte) {
 }
 
 // answered answers what the server was asked before, and notes what it is asked now; whoever calls holds mu.
-func (r *kept) answered(m line) bool {
+func (r *kept) answered(conn net.Conn, m line) bool {
 	switch m.method {
 	case "initialize":
 		if r.init != nil {
@@ -231,8 +248,8 @@ func (r *kept) answered(m line) bool {
 		r.told = true
 		return before
 	case endMethod:
-		if r.running() == 0 {
-			r.end()
+		if r.running() == 0 && r.client == conn { // another one may have come meanwhile
+			r.stop()
 		}
 		return true
 	case "notifications/cancelled": // which gets no answer
@@ -339,14 +356,13 @@ func (r *kept) watch(ctx context.Context) {
 			return
 		case <-ticker.C:
 			if r.useless(time.Now()) {
-				r.end()
 				return
 			}
 		}
 	}
 }
 
-// useless reports whether the server can go, and forgets answers that nobody will fetch.
+// useless stops a server that can go, and forgets answers that nobody will fetch.
 func (r *kept) useless(now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -365,7 +381,10 @@ func (r *kept) useless(now time.Time) bool {
 		return false
 	}
 	away := now.Sub(r.left)
-	return away > r.cfg.Linger || !waits && away > idleTime
+	if away > r.cfg.Linger || !waits && away > idleTime {
+		r.stop()
+	}
+	return r.stopped
 }
 
 // mustJSON writes what cannot fail.

@@ -2,9 +2,13 @@ package mcptool_test
 
 import (
 	"bufio"
+	"net"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/tool"
@@ -134,5 +138,65 @@ func TestAnswerThatIsTooLong(t *testing.T) {
 	}
 	if r := run(t, k.does(t, perdure.Pure), "long"); r.ErrorAs != "" || !strings.Contains(r.Text, "16 MiB") {
 		t.Errorf("of a pure tool: got %s %q", r.ErrorAs, r.Text)
+	}
+}
+
+// TestWhoIsGreetedIsServed: a keeper that is to end takes nobody with it. Who comes then finds nobody, and starts another one.
+func TestWhoIsGreetedIsServed(t *testing.T) {
+	t.Parallel()
+	k := keepShell(t, speaks("sleep 0.5; "+saysDone))
+	first := k.dial(t)
+	first.hear("born")
+	first.say(`{"jsonrpc":"2.0","method":"keeper/end"}`)
+
+	second, err := net.Dial("unix", k.socket)
+	if err != nil {
+		return // it has ended
+	}
+	defer second.Close()
+	greeted := bufio.NewReader(second)
+	if _, err := greeted.ReadString('\n'); err != nil {
+		return
+	}
+	if _, err := second.Write([]byte(`{"jsonrpc":"2.0","id":"k/1","method":"tools/call","params":{}}` + "\n")); err != nil {
+		t.Fatal(err)
+	}
+	if said, err := greeted.ReadString('\n'); err != nil || !strings.Contains(said, "done") {
+		t.Errorf("who was greeted got %q, %v", said, err)
+	}
+}
+
+// TestKeeperEndsSlowly: while its server ends, a keeper has left its place to another one, and leaves it there.
+func TestKeeperEndsSlowly(t *testing.T) {
+	t.Parallel()
+	over := filepath.Join(t.TempDir(), "over")
+	end := "sleep 1; touch " + over
+	k := keepShell(t, `trap "`+end+`; exit 0" INT; `+speaks(saysDone)+"; "+end)
+	first := k.dial(t)
+	first.say(`{"jsonrpc":"2.0","method":"keeper/end"}`)
+	for limit := time.Now().Add(patience); ; {
+		if _, err := os.Stat(k.socket); err != nil {
+			break
+		}
+		if time.Now().After(limit) {
+			t.Fatal("it lets others come")
+		}
+		<-time.After(time.Millisecond)
+	}
+	if _, err := os.Stat(over); err == nil {
+		t.Fatal("it let others come until its server had ended")
+	}
+
+	next, err := net.Listen("unix", k.socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer next.Close()
+	if err := <-k.ended; err != nil {
+		t.Error(err)
+	}
+
+	if _, err := os.Stat(k.socket); err != nil {
+		t.Errorf("the place of the next one: %v", err)
 	}
 }
