@@ -8,6 +8,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -63,10 +64,16 @@ type Client struct {
 	session *mcp.ClientSession  // guarded by mu; nil: there is none
 	born    time.Time           // guarded by mu; of the keeper's server; zero: nobody keeps it
 	conn    io.Closer           // guarded by mu
-	calls   map[string]tool.Env // guarded by mu; that run, by their ids on the wire
+	calls   map[string]*running // guarded by mu; by their ids on the wire
 	mirrors bool                // guarded by mu; some argument goes into a header of HTTP, as the tool's definition says
 	changed bool                // guarded by mu; the server has other tools since they were listed
 	until   time.Time           // guarded by mu; the server wants to be left alone
+}
+
+// running is a call that waits for its answer.
+type running struct {
+	env    tool.Env
+	result json.RawMessage // as it was written
 }
 
 // Open connects to a server.
@@ -83,10 +90,10 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 	if cfg.Patience <= 0 {
 		cfg.Patience = 30 * time.Second
 	}
-	c := &Client{cfg: cfg, calls: map[string]tool.Env{}, making: make(chan struct{}, 1)}
+	c := &Client{cfg: cfg, calls: map[string]*running{}, making: make(chan struct{}, 1)}
 	if cfg.URL != "" {
 		way := *cfg.HTTP
-		way.Transport = &taskWay{next: cfg.HTTP.Transport, wait: c.leaveAlone}
+		way.Transport = &taskWay{next: cfg.HTTP.Transport, wait: c.leaveAlone, came: c.came}
 		c.cfg.HTTP = &way
 	}
 	caps := &mcp.ClientCapabilities{}
@@ -297,12 +304,31 @@ func (c *Client) list(ctx context.Context, session *mcp.ClientSession) (all []*m
 func (c *Client) hears(id string, env tool.Env) (end func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.calls[id] = env
+	c.calls[id] = &running{env: env}
 	return func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		delete(c.calls, id)
 	}
+}
+
+// came notes the result of a call as its server wrote it.
+func (c *Client) came(id string, result json.RawMessage) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if of := c.calls[id]; of != nil {
+		of.result = result
+	}
+}
+
+// written is that result; nil: none came.
+func (c *Client) written(id string) json.RawMessage {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if of := c.calls[id]; of != nil {
+		return of.result
+	}
+	return nil
 }
 
 // leaveAlone notes that the server wants to be left alone for a while.
@@ -344,12 +370,12 @@ func (c *Client) alone() time.Duration {
 // elicit puts a question of the server to people. The protocol does not say which call it belongs to, so there must be one only.
 func (c *Client) elicit(ctx context.Context, p *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 	c.mu.Lock()
-	running := slices.Collect(maps.Values(c.calls))
+	all := slices.Collect(maps.Values(c.calls))
 	c.mu.Unlock()
-	if len(running) != 1 {
-		return nil, fmt.Errorf("%d calls run, and it is not known which of them asks: the question is not handed on", len(running))
+	if len(all) != 1 {
+		return nil, fmt.Errorf("%d calls run, and it is not known which of them asks: the question is not handed on", len(all))
 	}
-	said, err := ask(ctx, running[0], Asked{Prompt: p.Message, Schema: mustJSON(p.RequestedSchema)})
+	said, err := ask(ctx, all[0].env, Asked{Prompt: p.Message, Schema: mustJSON(p.RequestedSchema)})
 	if err != nil {
 		return nil, fmt.Errorf("nobody can be asked here: %w", err)
 	}
@@ -405,12 +431,12 @@ func (c *Client) listed(ctx context.Context, session *mcp.ClientSession) {
 func (c *Client) progress(p *mcp.ProgressNotificationParams) {
 	token, _ := p.ProgressToken.(string)
 	c.mu.Lock()
-	env, ok := c.calls[token]
+	of := c.calls[token]
 	c.mu.Unlock()
-	if !ok {
+	if of == nil {
 		return
 	}
-	sink := env.Report()
+	sink := of.env.Report()
 	sink.Progress(p.Progress, p.Total, p.Message)
 	if p.Message != "" {
 		sink.Status(p.Message)

@@ -241,6 +241,7 @@ func (f *following) step(ctx context.Context, now *remoteTask) (result tool.Resu
 		if err := perdure.DecodeKnownJSON(now.Result, &r); err != nil {
 			return tool.Failf("The MCP server's result is none: %v", err), true
 		}
+		exact(&r, now.Result)
 		return f.result(&r), true
 	case "failed":
 		if now.Error != nil {

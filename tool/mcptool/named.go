@@ -27,11 +27,12 @@ type named struct {
 // Connect implements mcp.Transport.
 func (n *named) Connect(ctx context.Context) (mcp.Connection, error) {
 	conn, err := n.inner.Connect(ctx)
-	return &namedConn{Connection: conn, prefix: rand.Text()[:12] + "-", ours: map[string]jsonrpc.ID{}, theirs: map[any]string{}}, err
+	return &namedConn{Connection: conn, c: n.c, prefix: rand.Text()[:12] + "-", ours: map[string]jsonrpc.ID{}, theirs: map[any]string{}}, err
 }
 
 type namedConn struct {
 	mcp.Connection
+	c      *Client
 	prefix string
 
 	mu     sync.Mutex
@@ -100,6 +101,7 @@ func (n *namedConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 		delete(n.theirs, id.Raw())
 		n.mu.Unlock()
 		if known {
+			n.c.came(name, r.Result)
 			answered := *r
 			answered.ID, answered.Error = id, asUnread(r.Error)
 			answered.Result, _ = plainResult(r.Result)

@@ -197,6 +197,7 @@ func (t *Remote) ask(ctx context.Context, a asking) tool.Result {
 		}
 		return t.follow(ctx, call, a.env, a.env.Report(), created)
 	case err == nil:
+		exact(result, a.client.written(id))
 		return t.result(result)
 	case ctx.Err() != nil:
 		return tool.FromError(context.Cause(ctx))

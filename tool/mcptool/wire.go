@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"github.com/perdure/perdure"
 )
 
@@ -45,6 +47,25 @@ func plainResult(result json.RawMessage) (plain json.RawMessage, isTask bool) {
 	return mustJSON(map[string]any{"resultType": "complete", "content": []any{}, "_meta": map[string]any{metaCreated: result}}), true
 }
 
+// exact gives a result the numbers that its server wrote: the SDK reads them as floats, which hold no more than 53 bits.
+func exact(r *mcp.CallToolResult, written json.RawMessage) {
+	var as struct {
+		Structured json.RawMessage            `json:"structuredContent"`
+		Meta       map[string]json.RawMessage `json:"_meta"`
+	}
+	if perdure.DecodeKnownJSON(written, &as) != nil {
+		return
+	}
+	if r.StructuredContent != nil && as.Structured != nil {
+		r.StructuredContent = as.Structured
+	}
+	for key := range r.Meta {
+		if value, ok := as.Meta[key]; ok {
+			r.Meta[key] = value
+		}
+	}
+}
+
 // plainMessage is plainResult for a whole message.
 func plainMessage(text []byte) []byte {
 	if !bytes.Contains(text, []byte(`"task"`)) {
@@ -67,6 +88,7 @@ func plainMessage(text []byte) []byte {
 type taskWay struct {
 	next http.RoundTripper
 	wait func(time.Duration)
+	came func(call string, result json.RawMessage) // is told what a call came to, as it was written
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -84,13 +106,16 @@ func (w *taskWay) RoundTrip(r *http.Request) (*http.Response, error) {
 	var m struct {
 		Method string `json:"method"`
 		Params struct {
-			TaskID string `json:"taskId"`
+			TaskID string                     `json:"taskId"`
+			Meta   map[string]json.RawMessage `json:"_meta"`
 		} `json:"params"`
 	}
 	_ = perdure.DecodeKnownJSON(body, &m) // what is none has no method
 	if strings.HasPrefix(m.Method, "tasks/") {
 		sent.Header.Set("Mcp-Name", m.Params.TaskID)
 	}
+	var call string
+	_ = perdure.DecodeJSON(m.Params.Meta[metaCall], &call) // what is none has no name
 	resp, err := w.next.RoundTrip(sent)
 	if err != nil {
 		return nil, err
@@ -107,18 +132,29 @@ func (w *taskWay) RoundTrip(r *http.Request) (*http.Response, error) {
 			return nil, cmp.Or(err, errTooLong)
 		}
 		if m.Method == "tools/call" {
+			w.hear(call, text)
 			text = plainMessage(text)
 		}
 		resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(text)), int64(len(text))
 		resp.Header.Set("Content-Length", strconv.Itoa(len(text)))
 	case "text/event-stream":
 		if m.Method == "tools/call" {
-			resp.Body = &plainStream{body: resp.Body, in: bufio.NewReaderSize(resp.Body, 64<<10)}
+			resp.Body = &plainStream{body: resp.Body, in: bufio.NewReaderSize(resp.Body, 64<<10), hear: func(text []byte) { w.hear(call, text) }}
 		} // of other streams the SDK bounds the events
 	default:
 		resp.Body = bounded{io.LimitReader(resp.Body, maxBody), resp.Body}
 	}
 	return resp, nil
+}
+
+// hear notes what a call came to, if a message says so.
+func (w *taskWay) hear(call string, text []byte) {
+	var m struct {
+		Result json.RawMessage `json:"result"`
+	}
+	if perdure.DecodeKnownJSON(text, &m) == nil && m.Result != nil {
+		w.came(call, m.Result)
+	}
 }
 
 // bounded is a body of which no more is read than we want.
@@ -145,6 +181,7 @@ func retryAfter(text string, now time.Time) time.Duration {
 type plainStream struct {
 	body io.Closer
 	in   *bufio.Reader
+	hear func(message []byte)
 	left []byte
 }
 
@@ -167,7 +204,9 @@ func (s *plainStream) Read(p []byte) (int, error) {
 			return 0, errTooLong
 		}
 		if data, ok := bytes.CutPrefix(whole, field); ok && err == nil {
-			whole = append(append(bytes.Clone(field), plainMessage(bytes.TrimSpace(data))...), '\n')
+			data = bytes.TrimSpace(data)
+			s.hear(data)
+			whole = append(append(bytes.Clone(field), plainMessage(data)...), '\n')
 		}
 		s.left = whole
 	}
