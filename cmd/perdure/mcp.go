@@ -45,6 +45,9 @@ const keeperSocket = "keep.sock"
 // maxSocketPath is the longest path of a socket in bytes: the system wants a NUL at its end.
 const maxSocketPath = len(syscall.RawSockaddrUnix{}.Path) - 1
 
+// keptServer is the name under which a proxy keeps what its server said.
+const keptServer = "server"
+
 // markedTools is the tools that MCP clients see: those named, or all that need no capability.
 func markedTools(ctx context.Context, eng engine.Engine, names []string) ([]mcpserver.Exposed, error) {
 	var marked []mcpserver.Exposed
@@ -211,8 +214,9 @@ func proxyMCP(ctx context.Context, p mcp.Proxying, log *slog.Logger) (err error)
 	if err != nil {
 		return err
 	}
+	era, learned := proxyEra(dir, p, log)
 	client, err := mcptool.Open(ctx, mcptool.Config{
-		Dial: dialKeeper(dir, p), URL: p.URL, HTTP: way, Classes: p.Classes, Handles: handlesIn(st), Version: version().Version, Log: log,
+		Dial: dialKeeper(dir, p), URL: p.URL, HTTP: way, Classes: p.Classes, Handles: handlesIn(st), Version: version().Version, Log: log, Era: era, Learned: learned,
 	})
 	if err != nil {
 		return err
@@ -269,6 +273,22 @@ func proxyName(p mcp.Proxying) string {
 // isFolder reports a name that is a folder of its own right where it is put.
 func isFolder(name string) bool {
 	return filepath.IsLocal(name) && filepath.Base(name) == name && name != "."
+}
+
+// proxyEra is what a proxy's server spoke within a day, and what keeps what it speaks now: one that answers nothing it does not know takes
+// half a minute to ask.
+func proxyEra(dir string, p mcp.Proxying, log *slog.Logger) (era string, learned func(era string)) {
+	of := mcpServer{URL: p.URL}
+	if len(p.Command) > 0 {
+		of.Command, of.Args = p.Command[0], p.Command[1:]
+	}
+	s := &mcpServers{dir: dir, log: log}
+	if said, ok := s.known(keptServer, of); ok && time.Since(said.At) < mcpFresh {
+		era = said.Era
+	}
+	return era, func(era string) {
+		s.keep(keptServer, mcpSaid{Of: of.digest(), At: time.Now().UTC(), Era: era})
+	}
 }
 
 // overHTTP is the way to a server that was typed as a URL; nil: it is a command.

@@ -117,7 +117,6 @@ func (m mcpServer) check() error {
 
 // said is what a server says of itself: as it said within a day, unless it is asked anew, or else as it says now, or said last.
 func (s *mcpServers) said(ctx context.Context, name string, of mcpServer, anew bool) (said mcpSaid, err error) {
-	path := s.kept(name)
 	said, _ = s.known(name, of)
 	if !anew && said.Of != "" && time.Since(said.At) < mcpFresh {
 		return said, nil
@@ -130,16 +129,22 @@ func (s *mcpServers) said(ctx context.Context, name string, of mcpServer, anew b
 	case err != nil:
 		return said, err
 	}
-	text, err := json.Marshal(fresh)
+	s.keep(name, fresh)
+	return fresh, nil
+}
+
+// keep keeps what a server said. What is not kept is asked again.
+func (s *mcpServers) keep(name string, said mcpSaid) {
+	text, err := json.Marshal(said)
 	if err == nil {
-		if err = os.MkdirAll(s.dir, 0o700); err == nil {
-			err = os.WriteFile(path, text, 0o600)
-		}
+		err = os.MkdirAll(s.dir, 0o700)
+	}
+	if err == nil {
+		err = os.WriteFile(s.kept(name), text, 0o600)
 	}
 	if err != nil {
 		s.log.Warn("what an MCP server says is not kept", "server", name, "error", err)
 	}
-	return fresh, nil
 }
 
 // kept is where it stands what a server said.
