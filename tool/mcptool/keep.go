@@ -11,7 +11,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -328,7 +328,7 @@ func (r *kept) pass(text []byte, m line) {
 // drop logs what is no message, and tells nobody: the client would lose its connection over it. An answer that cannot be read ends its
 // call, which would else be waited for.
 func (r *kept) drop(text []byte, why error) {
-	r.cfg.Log.Warn("the server says what is no message of JSON-RPC 2.0", "reason", why, "text", strconv.QuoteToASCII(string(text[:min(len(text), maxShown)])))
+	r.cfg.Log.Warn("the server says what is no message of JSON-RPC 2.0", "reason", why, "text", strings.ToValidUTF8(string(text[:min(len(text), maxShown)]), "\uFFFD"))
 	id, ok := answeredBy(text)
 	if !ok {
 		return

@@ -50,3 +50,23 @@ func TestLongLinesTakeLittle(t *testing.T) {
 		t.Errorf("it took %d MiB", took>>20)
 	}
 }
+
+// FuzzLine: whatever a server says, what is handed on has a method or answers somebody, and what is not is nobody's answer unless its ends say
+// whose.
+func FuzzLine(f *testing.F) {
+	for _, text := range []string{
+		`{"jsonrpc":"2.0","id":"k\/1","result":{}}`, `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"x"}}`, `{"level":"info"}`, `[]`,
+		`{"result":"` + "\xff" + `","id":7,"jsonrpc":"2.0"}`, `{"jsonrpc":"2.0","id":{},"method":"x"}`, `{"jsonrpc":"2.0","method":"x"} 7`, "",
+	} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		m, err := readLine(bytes.Clone(text))
+		if err == nil && m.method == "" && !m.id.IsValid() && !bytes.Contains(text, []byte(`"method"`)) {
+			t.Errorf("%q is handed on, and answers nobody", text)
+		}
+		if id, ok := answeredBy(text); ok && !id.IsValid() {
+			t.Errorf("%q answers nobody", text)
+		}
+	})
+}
