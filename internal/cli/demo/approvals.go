@@ -74,7 +74,10 @@ type approvalsReport struct {
 func (d Approvals) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx) // without a limit of time: a person may take a while
 	defer cancel()
-	if err := errors.Join(d.prepare(), d.lay()); err != nil {
+	if err := d.prepare(); err != nil {
+		return err // before anything is written: the folder may be somebody's
+	}
+	if err := d.lay(); err != nil {
 		return err
 	}
 	seen := &desk{Approvals: d, said: map[perdure.ApprovalState]int{}, what: map[perdure.ApprovalID]Invoice{}}

@@ -161,7 +161,9 @@ func (s Storm) prepare() (*place, error) {
 		return nil, fmt.Errorf("%s is there already: name a folder that is not, with --dir", p.dir)
 	}
 	for _, folder := range []string{"data", "work"} {
-		err = errors.Join(err, os.Mkdir(filepath.Join(p.dir, folder), 0o700))
+		if err == nil { // without a folder of its own, these would be in somebody else's
+			err = os.Mkdir(filepath.Join(p.dir, folder), 0o700)
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("make a folder: %w", err)

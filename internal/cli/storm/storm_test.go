@@ -1,6 +1,8 @@
 package storm
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -14,5 +16,19 @@ func TestAgainHidesThePassword(t *testing.T) {
 
 	if strings.Contains(got, "correct-horse") || !strings.HasSuffix(got, " --faults kill --database URL") {
 		t.Errorf("got %q", got)
+	}
+}
+
+// TestNoPlace: a run that can have no folder of its own makes none in the current one. It is not parallel: it changes where it stands.
+func TestNoPlace(t *testing.T) {
+	here := t.TempDir()
+	t.Chdir(here)
+	t.Setenv("TMPDIR", filepath.Join(here, "missing"))
+
+	_, err := Storm{}.prepare()
+
+	made, readErr := os.ReadDir(here)
+	if err == nil || readErr != nil || len(made) > 0 {
+		t.Errorf("got %v and %v, %v", err, made, readErr)
 	}
 }
