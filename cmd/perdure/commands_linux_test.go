@@ -67,6 +67,12 @@ func (h *heardFirst) Write(p []byte) (int, error) {
 // run runs a line, at a terminal at which nobody may be asked. A stream is left when it has printed something.
 func (d *desk) run(line string, stream bool) ran {
 	d.t.Helper()
+	return d.runAt(cli.Terminal{Stdin: true, Stderr: true}, line, stream)
+}
+
+// runAt is run for other streams.
+func (d *desk) runAt(at cli.Terminal, line string, stream bool) ran {
+	d.t.Helper()
 	line = d.names.Replace(line)
 	ctx, stop := context.WithTimeout(d.t.Context(), waitTime)
 	defer stop()
@@ -74,7 +80,7 @@ func (d *desk) run(line string, stream bool) ran {
 	if stream {
 		out.end = stop
 	}
-	w := wired(cli.Terminal{Stdin: true, Stderr: true}, redact.NewSet())
+	w := wired(at, redact.NewSet())
 	w.Args, w.DataDir = append([]string{"--no-input"}, strings.Fields(line)...), d.data
 	w.Stdin, w.Stdout, w.Stderr = untyped{d.t, line}, out, talk
 	w.Env = func(name string) string { return map[string]string{"HOME": d.dir, "XDG_CONFIG_HOME": d.dir}[name] }
@@ -423,7 +429,7 @@ func destroying() [][2]string {
 }
 
 // TestC10Destroys runs every command that asks, beside a server: a dry run and a --no-input without a yes change nothing and do
-// not wait, and --yes does it without a word.
+// not wait, on a terminal and in a pipe, and --yes does it without a word.
 func TestC10Destroys(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
@@ -439,8 +445,10 @@ func TestC10Destroys(t *testing.T) {
 		if r := d.run(line+" --dry-run", false); r.code != 0 || r.talk == "" || d.must(look) != before {
 			t.Errorf("perdure %s: exit code %d, %q; %s, was %s", r.line, r.code, r.talk, d.must(look), before)
 		}
-		if r := d.run(line, false); r.code != 9 || !strings.Contains(r.talk, "--yes says it") || d.must(look) != before {
-			t.Errorf("perdure --no-input %s: exit code %d, want 9: %s; %s, was %s", r.line, r.code, r.talk, d.must(look), before)
+		for _, at := range []cli.Terminal{{Stdin: true, Stderr: true}, {}} {
+			if r := d.runAt(at, line, false); r.code != 9 || !strings.Contains(r.talk, "--yes says it") || d.must(look) != before {
+				t.Errorf("perdure --no-input %s, stdin a terminal: %t: exit code %d, want 9: %s; %s, was %s", r.line, at.Stdin, r.code, r.talk, d.must(look), before)
+			}
 		}
 		if r := d.run(line+" --yes", false); r.code != 0 || r.talk == "" || d.must(look) == before {
 			t.Errorf("perdure %s: exit code %d, %q; still %s", r.line, r.code, r.talk, before)

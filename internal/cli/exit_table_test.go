@@ -51,6 +51,7 @@ func TestC04Commands(t *testing.T) {
 		{exitConflict, command{args: "task message task_1 hello", scene: failed}, nil},
 		{exitUsage, command{args: "task cancel --all", scene: running}, nil},
 		{exitApproval, command{args: "--no-input task cancel task_1", scene: running, terminal: Terminal{Stdin: true}}, nil},
+		{exitApproval, command{args: "--no-input task cancel task_1", scene: running}, nil},
 		{exitStorage, command{args: "session list", scene: &scene{err: perdure.Storage}}, nil},
 		{exitInterrupted, command{args: "task watch task_1", scene: running}, canceled},
 	} {
@@ -203,7 +204,8 @@ func TestC10Asks(t *testing.T) {
 		{"nobody may ask", terminal, flags{NoInput: true}, false, "y\n", false, exitApproval},
 		{"nobody may ask, and yes was said", terminal, flags{NoInput: true}, true, "", false, 0},
 		{"a pipe is not asked", pipe, flags{}, false, "", false, 0},
-		{"nor with --no-input", pipe, flags{NoInput: true}, false, "", false, 0},
+		{"but for --no-input, which nobody says for a yes", pipe, flags{NoInput: true}, false, "", false, exitApproval},
+		{"and a yes stays a yes", pipe, flags{NoInput: true}, true, "", false, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -214,6 +216,9 @@ func TestC10Asks(t *testing.T) {
 
 			if exitCode(err) != test.refuse || strings.Contains(talk.String(), "end it?") != test.asks {
 				t.Errorf("%v, %q", err, talk.String())
+			}
+			if err := a.confirmName(t.Context(), test.yes, "end it?", "it"); test.flags.NoInput && exitCode(err) != test.refuse {
+				t.Errorf("of what nobody can undo: %v", err)
 			}
 		})
 	}

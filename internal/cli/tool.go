@@ -135,13 +135,17 @@ func (a *app) readInput() (string, error) {
 	return string(text), nil
 }
 
-// confirm asks a person whether to go on. Where no terminal is, the command itself is the answer.
+// confirm asks a person whether to go on. Where no terminal is, the command itself is the answer, unless --no-input
+// is in it: then nothing but --yes is (C10).
 func (a *app) confirm(ctx context.Context, yes bool, question string) error {
-	if yes || !a.Terminal.Stdin {
+	if yes {
 		return nil
 	}
 	if a.flags.NoInput {
 		return &fault{code: exitApproval, what: "this needs a yes, and --no-input was given; nothing was changed", todo: "--yes says it"}
+	}
+	if !a.Terminal.Stdin {
+		return nil
 	}
 	fmt.Fprintf(a.Stderr, "%s [y/N] ", a.line(question, 300))
 	select {
