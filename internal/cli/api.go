@@ -56,7 +56,7 @@ func (c *apiCommand) Run(ctx context.Context, a *app) error {
 	}
 	way, err := a.Wire(ctx, a.flags.Data, a.flags.Server)
 	if errors.Is(err, perdure.NotFound) {
-		return &fault{code: exitUnreachable, err: err, what: "no server holds the data directory " + a.flags.Data, todo: program + " serve " + a.dirFlag() + " holds it and answers; --server names another one"}
+		return &fault{code: exitUnreachable, err: err, what: "no server holds the data directory " + a.flags.Data, todo: program + " serve " + a.place() + " holds it and answers; --server names another one"}
 	}
 	if err != nil {
 		return err

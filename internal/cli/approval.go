@@ -222,7 +222,7 @@ func (a *app) verdictLines(p perdure.Approval) string {
 	if p.State != perdure.ApprovalOpen {
 		return ""
 	}
-	return program + " approve " + a.dirFlag() + string(p.ID) + "\n" + program + " approval deny " + a.dirFlag() + string(p.ID) + " --note WHY"
+	return program + " approve " + a.place() + string(p.ID) + "\n" + program + " approval deny " + a.place() + string(p.ID) + " --note WHY"
 }
 
 type approvalApprove struct {
@@ -257,7 +257,7 @@ func (c *approvalApprove) Run(ctx context.Context, a *app) error {
 		if !c.Yes && !a.Terminal.Stdin {
 			return verdict, &fault{
 				code: exitApproval, what: "this needs a yes, and there is no terminal to ask; nothing was changed",
-				todo: "--yes says it: " + program + " approve " + a.dirFlag() + string(p.ID) + " --yes",
+				todo: "--yes says it: " + program + " approve " + a.place() + string(p.ID) + " --yes",
 			}
 		}
 		verdict.ArgsHash = p.ArgsHash
@@ -313,7 +313,7 @@ func (v verdictOn) decide(ctx context.Context, a *app, word func(perdure.Approva
 			return a.undecided(ctx, eng, p, err)
 		}
 		a.say("%s %s of %s: %s", decided.State, decided.ID, a.line(decided.Tool, cellChars), consequence(decided))
-		a.say("where nobody works on it, it goes on with: %s run %s--session %s", program, a.dirFlag(), decided.Session)
+		a.say("where nobody works on it, it goes on with: %s run %s--session %s", program, a.place(), decided.Session)
 		return v.out.show(ctx, a, shown{string(decided.ID), decided, func() {
 			now := a.now()
 			a.fields(
@@ -346,7 +346,7 @@ func (a *app) undecided(ctx context.Context, eng engine.Approvals, p perdure.App
 	if err == nil && now.State != perdure.ApprovalOpen {
 		return a.closed(now)
 	}
-	return &fault{err: why, what: why.Error(), todo: "look at it again: " + program + " approval show " + a.dirFlag() + string(p.ID)}
+	return &fault{err: why, what: why.Error(), todo: "look at it again: " + program + " approval show " + a.place() + string(p.ID)}
 }
 
 // closed says what became of an approval that cannot be answered any more.
@@ -354,6 +354,6 @@ func (a *app) closed(p perdure.Approval) error {
 	return &fault{
 		err:  perdure.Conflict,
 		what: fmt.Sprintf("approval %s is already closed: it was %s%s", p.ID, became(p, a.now()), because(inLine(p.Note))),
-		todo: program + " approval show " + a.dirFlag() + string(p.ID) + "  tells all of it; " + program + " approval list  shows what is open",
+		todo: program + " approval show " + a.place() + string(p.ID) + "  tells all of it; " + program + " approval list  shows what is open",
 	}
 }

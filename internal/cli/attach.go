@@ -40,7 +40,7 @@ func (c *attachCommand) Run(ctx context.Context, a *app) error {
 		err = at.run(ctx)
 		switch {
 		case errors.Is(err, errDetached), errors.Is(err, errInterrupted):
-			a.say("\ndetached from %s, which goes on; back to it: %s attach %s%s", t.ID, program, a.dirFlag(), t.ID)
+			a.say("\ndetached from %s, which goes on; back to it: %s attach %s%s", t.ID, program, a.place(), t.ID)
 			if errors.Is(err, errDetached) {
 				return nil
 			}

@@ -150,6 +150,7 @@ type flags struct {
 type app struct {
 	World
 	flags    flags
+	typed    map[string]bool // which of them stand on the command line
 	paint    paint
 	moves    bool // stdout is a terminal whose cursor can be moved (C3)
 	log      *slog.Logger
@@ -197,11 +198,11 @@ func (a *app) run(ctx context.Context) error {
 	if given == nil {
 		return err
 	}
-	a.flags = *given
+	a.flags, a.typed = *given, typedFlags(parsed)
 	a.paint = newPaint(given.Color, a.Terminal, a.Env)
 	a.moves = a.Terminal.Stdout && a.Env("TERM") != "dumb"
 	if err == nil {
-		err = errors.Join(a.settings.obeyed(parsed), formOf(parsed))
+		err = errors.Join(a.settings.obeyed(parsed), a.nowhere(), formOf(parsed))
 	}
 	if err != nil {
 		return a.misused(err)
@@ -306,7 +307,7 @@ func (a *app) advice(err error) string {
 	if errors.As(err, &f) && f.todo != "" {
 		return f.todo
 	}
-	own := program + " " + a.dirFlag()
+	own := program + " " + a.place()
 	switch exitCode(err) {
 	case exitUsage:
 		return program + " --help lists the commands"

@@ -87,7 +87,7 @@ func leftBehind(tasks int) string {
 // left says how to go on after a run that was left in the middle.
 func (c *conversation) left(err error) {
 	if errors.Is(err, errInterrupted) && !c.stream.atRest() {
-		c.a.say("%s; go on with: %s run %s--session %s", leftBehind(c.stream.open()), program, c.a.dirFlag(), c.stream.id)
+		c.a.say("%s; go on with: %s run %s--session %s", leftBehind(c.stream.open()), program, c.a.place(), c.stream.id)
 	}
 }
 

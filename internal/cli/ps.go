@@ -101,7 +101,7 @@ func (a *app) going(ctx context.Context, eng Engine, of perdure.SessionID, since
 		return nil, fmt.Errorf("list approvals: %w", err)
 	}
 	for _, p := range asked {
-		all = append(all, psRow{psNeedsYou, "approval", string(p.ID), p.Session, string(p.State), p.Tool, p.RequestedAt, program + " approve " + a.dirFlag() + string(p.ID), ""})
+		all = append(all, psRow{psNeedsYou, "approval", string(p.ID), p.Session, string(p.State), p.Tool, p.RequestedAt, program + " approve " + a.place() + string(p.ID), ""})
 	}
 	tasks, err := eng.Tasks(ctx, of)
 	if err != nil {
@@ -121,7 +121,7 @@ func (a *app) going(ctx context.Context, eng Engine, of perdure.SessionID, since
 			continue
 		}
 		if s.Status == perdure.SessionActive {
-			all = append(all, psRow{psWorking, "session", string(s.ID), s.ID, string(s.Status), s.Title, s.UpdatedAt, program + " event tail " + a.dirFlag() + string(s.ID), "a turn"})
+			all = append(all, psRow{psWorking, "session", string(s.ID), s.ID, string(s.Status), s.Title, s.UpdatedAt, program + " event tail " + a.place() + string(s.ID), "a turn"})
 		}
 		if s.Status == perdure.SessionPaused {
 			all = append(all, psRow{psNeedsYou, "session", string(s.ID), s.ID, string(s.Status), s.Title, s.UpdatedAt, a.resumeLine(s.ID), "paused"})
@@ -141,7 +141,7 @@ func (a *app) going(ctx context.Context, eng Engine, of perdure.SessionID, since
 	}
 	for _, s := range schedules {
 		if s.Enabled {
-			all = append(all, psRow{psScheduled, "schedule", string(s.ID), s.Session, stateOf(s), s.Title, s.NextAt, program + " schedule show " + a.dirFlag() + string(s.ID), when(s)})
+			all = append(all, psRow{psScheduled, "schedule", string(s.ID), s.Session, stateOf(s), s.Title, s.NextAt, program + " schedule show " + a.place() + string(s.ID), when(s)})
 		}
 	}
 	return inGroups(all), nil
@@ -162,7 +162,7 @@ func inGroups(all []psRow) []psRow {
 
 // psTask says where a task belongs.
 func (a *app) psTask(t perdure.Task) psRow {
-	row := psRow{psWorking, "task", string(t.ID), t.Session, string(t.State), titleOf(t), t.CreatedAt, program + " attach " + a.dirFlag() + string(t.ID), t.Tool}
+	row := psRow{psWorking, "task", string(t.ID), t.Session, string(t.State), titleOf(t), t.CreatedAt, program + " attach " + a.place() + string(t.ID), t.Tool}
 	if p := progress(t.Progress); p != "" {
 		row.about += "  " + p
 	}
@@ -175,9 +175,9 @@ func (a *app) psTask(t perdure.Task) psRow {
 	case perdure.TaskUnknown:
 		row.Group, row.At, row.Do = psFailed, t.FinishedAt, a.resolveLine(string(t.ID))
 	case perdure.TaskFailed, perdure.TaskCanceled:
-		row.Group, row.At, row.Do, row.about = psFailed, t.FinishedAt, program+" log "+a.dirFlag()+string(t.ID), t.Tool+because(taskError(t))
+		row.Group, row.At, row.Do, row.about = psFailed, t.FinishedAt, program+" log "+a.place()+string(t.ID), t.Tool+because(taskError(t))
 	case perdure.TaskSucceeded:
-		row.Group, row.At, row.Do, row.about = psDone, t.FinishedAt, program+" task show "+a.dirFlag()+string(t.ID), t.Summary
+		row.Group, row.At, row.Do, row.about = psDone, t.FinishedAt, program+" task show "+a.place()+string(t.ID), t.Summary
 	}
 	return row
 }

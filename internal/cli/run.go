@@ -308,7 +308,7 @@ func (c *runCommand) speak(ctx context.Context, a *app, talk *conversation, s en
 		return err
 	}
 	if a.flags.NoInput {
-		talk.stream.alone = a.dirFlag() + "--session " + string(s.ID)
+		talk.stream.alone = a.place() + "--session " + string(s.ID)
 	}
 	talk.stream.show = newVoice(a, talk.stream.fold)
 	if c.Output != "text" {
@@ -374,10 +374,10 @@ func leftOpen(tasks int) string {
 // leave prints the id, and what to do next.
 func (c *runCommand) leave(a *app, id perdure.SessionID) {
 	fmt.Fprintln(a.out, id)
-	data := a.dirFlag()
+	place := a.place()
 	a.say("the message to %s is durable; next:", id)
-	a.say("  %s run %s--session %s", program, data, id)
-	a.say("  %s session show %s%s", program, data, id)
-	a.say("  %s event list %s%s", program, data, id)
-	a.say("  %s task list %s--session %s", program, data, id)
+	a.say("  %s run %s--session %s", program, place, id)
+	a.say("  %s session show %s%s", program, place, id)
+	a.say("  %s event list %s%s", program, place, id)
+	a.say("  %s task list %s--session %s", program, place, id)
 }

@@ -44,7 +44,7 @@ func (c *scheduleTrigger) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		a.say("where nobody works on it, it goes on with: %s run %s--session %s", program, a.dirFlag(), s.Session)
+		a.say("where nobody works on it, it goes on with: %s run %s--session %s", program, a.place(), s.Session)
 		return c.show(ctx, a, shown{string(f.Task) + string(f.Message), f, func() { a.tellFire(f, zone) }})
 	})
 }

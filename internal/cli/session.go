@@ -161,7 +161,7 @@ func (a *app) unknownWork(s engine.Session, fold *perdure.Session) string {
 func (a *app) needsYou(fold *perdure.Session) string {
 	var lines []string
 	for _, p := range fold.Approvals {
-		lines = append(lines, program+" approve "+a.dirFlag()+string(p.ID)+"  ("+inLine(p.Tool)+")")
+		lines = append(lines, program+" approve "+a.place()+string(p.ID)+"  ("+inLine(p.Tool)+")")
 	}
 	for _, t := range fold.Tasks {
 		if t.State == perdure.TaskAwaitingInput && t.InputRequest != nil && t.InputRequest.Kind != questionOfApproval {
@@ -280,7 +280,7 @@ func (c *sessionFork) Run(ctx context.Context, a *app) error {
 		if folder := workspaceOf(ctx, eng, f.ID); folder != "" {
 			a.say("both work in the folder %s, which was not copied", a.line(folder, 200))
 		}
-		a.say("it goes on with: %s run %s--session %s PROMPT", program, a.dirFlag(), f.ID)
+		a.say("it goes on with: %s run %s--session %s PROMPT", program, a.place(), f.ID)
 		return c.show(ctx, a, shown{string(f.ID), f, func() { a.brief(f) }})
 	})
 }
@@ -411,7 +411,7 @@ func (c *sessionDelete) Run(ctx context.Context, a *app) error {
 		if !c.Yes && !a.Terminal.Stdin {
 			return &fault{
 				code: exitApproval, what: "this needs a yes, and there is no terminal to ask; nothing was deleted",
-				todo: "--yes says it: " + program + " session delete " + a.dirFlag() + string(s.ID) + " --yes",
+				todo: "--yes says it: " + program + " session delete " + a.place() + string(s.ID) + " --yes",
 			}
 		}
 		if err := a.confirmName(ctx, c.Yes, "delete "+what+", for ever?", lastDigits(string(s.ID))); err != nil {

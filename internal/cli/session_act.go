@@ -54,7 +54,7 @@ func (c *sessionNew) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return fmt.Errorf("start a session: %w", err)
 		}
-		a.say("%s is there; speak in it with: %s run %s--session %s PROMPT", s.ID, program, a.dirFlag(), s.ID)
+		a.say("%s is there; speak in it with: %s run %s--session %s PROMPT", s.ID, program, a.place(), s.ID)
 		return c.show(ctx, a, shown{string(s.ID), s, func() { a.brief(s) }})
 	})
 }

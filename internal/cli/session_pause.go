@@ -41,7 +41,7 @@ func (c *sessionPause) Run(ctx context.Context, a *app) error {
 		}
 		a.say("nothing new begins in %s; what has begun ends by itself, and what comes in waits", s.ID)
 		if s.OpenTasks > 0 {
-			a.say("%s in the background go on; %s task cancel %s--all --session %s ends them", count(s.OpenTasks, "task"), program, a.dirFlag(), s.ID)
+			a.say("%s in the background go on; %s task cancel %s--all --session %s ends them", count(s.OpenTasks, "task"), program, a.place(), s.ID)
 		}
 		a.say("it goes on with: %s", a.resumeLine(s.ID))
 		return c.show(ctx, a, shown{string(s.ID), s, func() { a.brief(s) }})
@@ -77,10 +77,10 @@ func (c *sessionResume) Run(ctx context.Context, a *app) error {
 			return nil
 		}
 		if s.Status == perdure.SessionPaused && s.Paused == nil && a.halted(ctx, eng, id) {
-			a.say("nobody pauses %s any more, and a budget still does: %s budget show %ssession %s says which, and a higher limit lets it go on", id, program, a.dirFlag(), id)
+			a.say("nobody pauses %s any more, and a budget still does: %s budget show %ssession %s says which, and a higher limit lets it go on", id, program, a.place(), id)
 			return c.quietly(ctx, a, string(id), s)
 		}
-		a.say("%s may go on; where nobody works on it, it does with: %s run %s--session %s", id, program, a.dirFlag(), id)
+		a.say("%s may go on; where nobody works on it, it does with: %s run %s--session %s", id, program, a.place(), id)
 		return c.quietly(ctx, a, string(id), s)
 	})
 }
@@ -93,7 +93,7 @@ func (a *app) halted(ctx context.Context, eng Engine, id perdure.SessionID) bool
 
 // resumeLine is the command that lets a session go on.
 func (a *app) resumeLine(id perdure.SessionID) string {
-	return program + " session resume " + a.dirFlag() + string(id)
+	return program + " session resume " + a.place() + string(id)
 }
 
 // pauseLine says what keeps a session from going on; empty: nothing.

@@ -154,14 +154,14 @@ func (a *app) todo(t perdure.Task) string {
 	case t.State == perdure.TaskAwaitingInput && t.InputRequest != nil:
 		return "it asks: " + t.InputRequest.Prompt + "\n" + a.inputLine(t)
 	case t.State.Live():
-		return program + " task cancel " + a.dirFlag() + string(t.ID) + "  ends it"
+		return program + " task cancel " + a.place() + string(t.ID) + "  ends it"
 	}
 	return ""
 }
 
 // resolveLine is the command that resolves an unknown outcome, ready to be completed.
 func (a *app) resolveLine(id string) string {
-	return program + " task resolve " + a.dirFlag() + quote(id) + " --happened | --did-not-happen | --run-again"
+	return program + " task resolve " + a.place() + quote(id) + " --happened | --did-not-happen | --run-again"
 }
 
 func taskError(t perdure.Task) string {
@@ -189,7 +189,7 @@ func deadline(t perdure.Task, now clock) string {
 }
 
 func (a *app) logLine(t perdure.Task) string {
-	return strings.TrimSpace(t.LogPath + "  " + count(t.LogBytes, "byte") + "  (" + program + " task log " + a.dirFlag() + string(t.ID) + ")")
+	return strings.TrimSpace(t.LogPath + "  " + count(t.LogBytes, "byte") + "  (" + program + " task log " + a.place() + string(t.ID) + ")")
 }
 
 func cancelLine(t perdure.Task, now clock) string {

@@ -104,7 +104,7 @@ func (c *taskInput) asking(ctx context.Context, a *app, eng Engine) (perdure.Tas
 	case err != nil:
 		return t, err
 	case t.State != perdure.TaskAwaitingInput || t.InputRequest == nil:
-		todo := program + " task message " + a.dirFlag() + string(t.ID) + " TEXT  tells it something all the same"
+		todo := program + " task message " + a.place() + string(t.ID) + " TEXT  tells it something all the same"
 		if t.State.Terminal() {
 			todo = program + " task list --state awaiting_input  lists what asks"
 		}
@@ -120,7 +120,7 @@ const questionOfApproval = "approval"
 
 // approvalsOf is the command that lists what a task asks a person's leave for.
 func (a *app) approvalsOf(t perdure.Task) string {
-	return program + " approval list " + a.dirFlag() + "--session " + string(t.Session)
+	return program + " approval list " + a.place() + "--session " + string(t.Session)
 }
 
 // tell shows the question for people.
@@ -143,7 +143,7 @@ func (a *app) inputLine(t perdure.Task) string {
 	if t.InputRequest.Kind == questionOfApproval {
 		return a.approvalsOf(t)
 	}
-	return program + " task input " + a.dirFlag() + string(t.ID) + " ANSWER"
+	return program + " task input " + a.place() + string(t.ID) + " ANSWER"
 }
 
 // answerTo is the message that answers a question. Where a shape is expected, the answer is JSON, and what is none is
@@ -162,7 +162,7 @@ func answerTo(q perdure.InputRequest, text string) perdure.TaskMessage {
 
 // goesOn says how work goes on where nobody does it.
 func (a *app) goesOn(t perdure.Task) {
-	a.say("where nobody works on it, it goes on with: %s run %s--session %s", program, a.dirFlag(), t.Session)
+	a.say("where nobody works on it, it goes on with: %s run %s--session %s", program, a.place(), t.Session)
 }
 
 type taskMessage struct {
@@ -248,7 +248,7 @@ func (c *taskDetach) Run(ctx context.Context, a *app) error {
 		case err != nil:
 			return err
 		case call.Task != "":
-			return &fault{err: perdure.Conflict, what: fmt.Sprintf("%s is a task already: %s", call.Key, call.Task), todo: program + " task watch " + a.dirFlag() + string(call.Task) + "  shows how it goes on"}
+			return &fault{err: perdure.Conflict, what: fmt.Sprintf("%s is a task already: %s", call.Key, call.Task), todo: program + " task watch " + a.place() + string(call.Task) + "  shows how it goes on"}
 		case c.DryRun:
 			a.say("would let %s of %s go on in the background; it is %s", call.Key, a.line(call.Tool, cellChars), call.State)
 			return nil
@@ -261,7 +261,7 @@ func (c *taskDetach) Run(ctx context.Context, a *app) error {
 			return err
 		}
 		a.say("%s of %s goes on in the background as %s", call.Key, a.line(call.Tool, cellChars), t.ID)
-		a.say("  %s task watch %s%s", program, a.dirFlag(), t.ID)
+		a.say("  %s task watch %s%s", program, a.place(), t.ID)
 		return c.show(ctx, a, shown{string(t.ID), t, func() { a.homeward(t) }})
 	})
 }

@@ -62,7 +62,7 @@ func (c *taskResolve) Run(ctx context.Context, a *app) error {
 			return err
 		}
 		a.say("resolved %s: %s", a.line(found.name, cellChars*2), word.Answer)
-		a.say("the agent hears of it: %s run %s--session %s", program, a.dirFlag(), found.key.Session)
+		a.say("the agent hears of it: %s run %s--session %s", program, a.place(), found.key.Session)
 		return c.quietly(ctx, a, found.name, resolved{found.name, found.key.Session, found.tool, word.Answer})
 	})
 }
@@ -142,14 +142,6 @@ func known(name, state string) error {
 		err: perdure.Conflict, what: fmt.Sprintf("the outcome of %s is known: it is %s", name, state),
 		todo: program + " task list --state unknown  lists what waits for a word",
 	}
-}
-
-// dirFlag is the --data of a command that people paste; nothing where the default does it.
-func (a *app) dirFlag() string {
-	if a.flags.Data == a.DataDir {
-		return ""
-	}
-	return "--data " + quote(a.flags.Data) + " "
 }
 
 // quote writes an argument as a shell reads it.
