@@ -94,10 +94,10 @@ func (a *app) agent(ctx context.Context, eng Engine, typed string) (string, erro
 		case one.Status == string(agent.Deleted):
 			candidates = append(candidates, candidate{id: one.ID, about: one.Name + ", " + one.Status})
 		default:
-			candidates = append(candidates, candidate{id: one.ID, named: one.Name, about: one.Source + ", " + one.Status})
+			candidates = append(candidates, candidate{id: one.ID, named: one.Name, about: one.Name + ", " + one.Source + ", " + one.Status})
 		}
 	}
-	return choose("agent", typed, candidates)
+	return a.kind("agent").choose(typed, candidates)
 }
 
 func effectiveFields(id string, one engine.EffectiveAgent) []field {

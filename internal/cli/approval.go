@@ -354,6 +354,6 @@ func (a *app) closed(p perdure.Approval) error {
 	return &fault{
 		err:  perdure.Conflict,
 		what: fmt.Sprintf("approval %s is already closed: it was %s%s", p.ID, became(p, a.now()), because(inLine(p.Note))),
-		todo: program + " approval show " + a.place() + string(p.ID) + "  tells all of it; " + program + " approval list  shows what is open",
+		todo: program + " approval show " + a.place() + string(p.ID) + "  tells all of it; " + program + " approval list " + a.place() + " shows what is open",
 	}
 }

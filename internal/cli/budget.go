@@ -248,7 +248,7 @@ func (a *app) budget(ctx context.Context, eng engine.Budgets, typed string) (bud
 	for _, b := range all {
 		candidates = append(candidates, candidate{id: string(b.ID), about: string(b.Scope) + " " + b.Subject.ID})
 	}
-	id, err := choose("budget", typed, candidates)
+	id, err := a.kind("budget").choose(typed, candidates)
 	if err != nil {
 		return budget.Standing{}, err
 	}

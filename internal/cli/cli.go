@@ -307,7 +307,7 @@ func (a *app) advice(err error) string {
 	if errors.As(err, &f) && f.todo != "" {
 		return f.todo
 	}
-	own := program + " " + a.place()
+	own, doctor := program+" "+a.place(), strings.TrimSpace(program+" doctor "+a.place())
 	switch exitCode(err) {
 	case exitUsage:
 		return program + " --help lists the commands"
@@ -316,9 +316,9 @@ func (a *app) advice(err error) string {
 	case exitNotFound:
 		return own + "session list and task list show what is there"
 	case exitConflict:
-		return own + "doctor says who holds the data directory, and how it is"
+		return "what it names stands in the way, and stays as it is: change that, or ask for something else"
 	case exitUnreachable:
-		return "try it again; " + own + "doctor looks for what is wrong"
+		return "try it again; " + doctor + " looks for what is wrong"
 	case exitTimeout:
 		return "what was begun is durable: look again later, or give it more time"
 	case exitFailed:
@@ -326,7 +326,7 @@ func (a *app) advice(err error) string {
 	case exitStorage:
 		return "free some space, or make the data directory writable, and do it again: what was acknowledged is kept"
 	}
-	return own + "doctor looks for what is wrong; --verbose logs what happens inside"
+	return doctor + " looks for what is wrong; --verbose logs what happens inside"
 }
 
 // text returns data as it may be printed.
@@ -391,7 +391,7 @@ func (a *app) cannotOpen(ctx context.Context, o Opening, err error) error {
 		}
 		return errors.Join(&fault{err: err, what: err.Error(), todo: "reading commands (list, show, log, tail, watch) work beside it"}, beside.Close())
 	case o.Access == Asking && errors.Is(err, perdure.NotFound):
-		return &fault{err: err, what: err.Error(), todo: fmt.Sprintf("%s run --model scripted:FILE PROMPT begins a session", program)}
+		return &fault{err: err, what: err.Error(), todo: fmt.Sprintf("%s run %s--model scripted:FILE PROMPT begins a session", program, a.place())}
 	}
 	return err
 }

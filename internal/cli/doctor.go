@@ -2,8 +2,10 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"time"
 
 	"github.com/perdure/perdure/internal/cli/admin"
@@ -51,6 +53,9 @@ func (c *doctorCommand) Run(ctx context.Context, a *app) error {
 		return c.processes(ctx, a)
 	}
 	checks := a.Diagnose(ctx, a.flags.Data)
+	if a.flags.Server != "" {
+		checks = append([]Check{a.checkServer(ctx)}, checks...)
+	}
 	bad := 0
 	for _, check := range checks {
 		if check.Health == Bad {
@@ -69,6 +74,34 @@ func (c *doctorCommand) Run(ctx context.Context, a *app) error {
 		return &fault{code: exitError, what: count(bad, "thing") + " to mend", todo: "each ✗ has its fix; -o json has them, too"}
 	}
 	return nil
+}
+
+// serverTime is how long a server may take to answer the doctor.
+const serverTime = 5 * time.Second
+
+// checkServer asks the server that was named. What else the doctor looks at is of this machine.
+func (a *app) checkServer(ctx context.Context) Check {
+	check := Check{Name: "server", Health: Fine, Says: a.flags.Server + " answers, and takes the token"}
+	if u, err := url.Parse(a.flags.Server); err == nil {
+		check.Says = u.Redacted() + " answers, and takes the token"
+	}
+	ctx, stop := context.WithTimeout(ctx, serverTime)
+	defer stop()
+	err := a.read(ctx, func(eng Engine) error {
+		_, err := eng.Sessions(ctx, 1)
+		return err
+	})
+	if err != nil {
+		check.Health, check.Says = Bad, err.Error()
+		check.Fix = "look whether it runs and listens there: where it runs, " + program + " doctor and its log say more"
+		if errors.Is(err, context.DeadlineExceeded) {
+			check.Says = fmt.Sprintf("it does not answer within %s", serverTime)
+		}
+		if exitCode(err) == exitDenied {
+			check.Fix = "PERDURE_TOKEN holds the token; the server keeps its own in the file token of its data directory"
+		}
+	}
+	return check
 }
 
 // tell prints a check: a line, and a line with its fix.

@@ -132,7 +132,7 @@ func (c egressPatterns) change(ctx context.Context, a *app, kind string) error {
 	for _, pattern := range c.Patterns {
 		switch at := slices.Index(*list, pattern); {
 		case c.Remove && at < 0:
-			return &fault{err: perdure.NotFound, what: fmt.Sprintf("there is no rule that %s is %s", pattern, kind), todo: program + " egress list shows them"}
+			return &fault{err: perdure.NotFound, what: fmt.Sprintf("there is no rule that %s is %s", pattern, kind), todo: program + " egress list " + a.place() + "shows them"}
 		case c.Remove:
 			*list = slices.Delete(*list, at, at+1)
 		case at < 0:

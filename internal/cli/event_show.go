@@ -66,7 +66,7 @@ func (c *eventShow) Run(ctx context.Context, a *app) error {
 			return err
 		}
 		if found == nil {
-			return &fault{err: perdure.NotFound, what: fmt.Sprintf("%s has no event %q", s.ID, c.Event), todo: program + " event list " + string(s.ID) + "  shows them"}
+			return &fault{err: perdure.NotFound, what: fmt.Sprintf("%s has no event %q", s.ID, c.Event), todo: program + " event list " + a.place() + string(s.ID) + "  shows them"}
 		}
 		return c.show(ctx, a, shown{string(found.Event.ID), found, func() { a.fields(a.eventFields(*found)...) }})
 	})
@@ -155,7 +155,7 @@ func (c *eventReplay) Run(ctx context.Context, a *app) error {
 			return err
 		}
 		if at.Seq < c.To {
-			return &fault{err: perdure.NotFound, what: fmt.Sprintf("%s ends with event %d", s.ID, at.Seq), todo: program + " event list " + string(s.ID) + "  shows them"}
+			return &fault{err: perdure.NotFound, what: fmt.Sprintf("%s ends with event %d", s.ID, at.Seq), todo: program + " event list " + a.place() + string(s.ID) + "  shows them"}
 		}
 		return c.show(ctx, a, shown{string(s.ID), at, func() {
 			a.fields(append([]field{{"session", cell{string(s.ID), bold}}, {"after event", cell{text: fmt.Sprint(at.Seq)}}}, standing{}.to(standingOf(at))...)...)

@@ -41,7 +41,7 @@ func (c *fileLs) Run(ctx context.Context, a *app) error {
 	return a.inSession(ctx, c.Session, true, func(eng Engine, s engine.Session) error {
 		all, err := eng.Files(ctx, s.ID, inFiles(c.Path), c.Deep)
 		if err != nil {
-			return noFile(s, c.Path, err)
+			return a.noFile(s, c.Path, err)
 		}
 		now := a.now()
 		return listing[engine.File]{
@@ -74,11 +74,11 @@ func (a *app) inSession(ctx context.Context, typed string, reads bool, fn func(E
 }
 
 // noFile says where to look for a path that is not there.
-func noFile(s engine.Session, typed string, err error) error {
+func (a *app) noFile(s engine.Session, typed string, err error) error {
 	if !errors.Is(err, perdure.NotFound) {
 		return err
 	}
-	return &fault{err: err, what: fmt.Sprintf("there is nothing at %s in the files of %s", inFiles(typed), s.ID), todo: program + " file ls " + string(s.ID) + " -r  lists them"}
+	return &fault{err: err, what: fmt.Sprintf("there is nothing at %s in the files of %s", inFiles(typed), s.ID), todo: program + " file ls " + a.place() + string(s.ID) + " -r  lists them"}
 }
 
 type fileCat struct {
@@ -89,7 +89,7 @@ type fileCat struct {
 // Run prints a file. On a terminal, without what could drive it.
 func (c *fileCat) Run(ctx context.Context, a *app) error {
 	return a.inSession(ctx, c.Session, true, func(eng Engine, s engine.Session) error {
-		f, err := content(ctx, eng, s, c.Path)
+		f, err := a.content(ctx, eng, s, c.Path)
 		if err != nil {
 			return err
 		}
@@ -102,13 +102,13 @@ func (c *fileCat) Run(ctx context.Context, a *app) error {
 }
 
 // content reads a file.
-func content(ctx context.Context, eng engine.Files, s engine.Session, typed string) (engine.File, error) {
+func (a *app) content(ctx context.Context, eng engine.Files, s engine.Session, typed string) (engine.File, error) {
 	f, err := eng.File(ctx, s.ID, inFiles(typed), true)
 	if err == nil && f.Directory {
-		return f, &fault{err: perdure.Conflict, what: f.Path + " is a directory", todo: program + " file ls " + string(s.ID) + " " + quote(f.Path)}
+		return f, &fault{err: perdure.Conflict, what: f.Path + " is a directory", todo: program + " file ls " + a.place() + string(s.ID) + " " + quote(f.Path)}
 	}
 	if err != nil {
-		return f, noFile(s, typed, err)
+		return f, a.noFile(s, typed, err)
 	}
 	return f, nil
 }
@@ -176,7 +176,7 @@ type fileGet struct {
 // Run copies a file to this machine. What a session calls a file never leads out of the current folder by itself.
 func (c *fileGet) Run(ctx context.Context, a *app) error {
 	return a.inSession(ctx, c.Session, true, func(eng Engine, s engine.Session) error {
-		f, err := content(ctx, eng, s, c.Path)
+		f, err := a.content(ctx, eng, s, c.Path)
 		if err != nil {
 			return err
 		}
@@ -220,14 +220,14 @@ func (c *fileMv) Run(ctx context.Context, a *app) error {
 		if c.DryRun {
 			f, err := eng.File(ctx, s.ID, inFiles(c.From), false)
 			if err != nil {
-				return noFile(s, c.From, err)
+				return a.noFile(s, c.From, err)
 			}
 			a.say("would move %s to %s", a.line(f.Path, 200), a.line(inFiles(c.To), 200))
 			return nil
 		}
 		f, err := eng.MoveFile(ctx, s.ID, engine.FileMove{From: inFiles(c.From), To: inFiles(c.To), By: operator})
 		if err != nil {
-			return noFile(s, c.From, err)
+			return a.noFile(s, c.From, err)
 		}
 		a.say("moved %s to %s", a.line(inFiles(c.From), 200), a.line(f.Path, 200))
 		return c.quietly(ctx, a, f.Path, f)
@@ -251,7 +251,7 @@ func (c *fileRm) Run(ctx context.Context, a *app) error {
 	return a.inSession(ctx, c.Session, c.DryRun, func(eng Engine, s engine.Session) error {
 		f, err := eng.File(ctx, s.ID, inFiles(c.Path), false)
 		if err != nil {
-			return noFile(s, c.Path, err)
+			return a.noFile(s, c.Path, err)
 		}
 		what := a.line(f.Path, 200)
 		if f.Directory && c.Recursive {
@@ -264,7 +264,11 @@ func (c *fileRm) Run(ctx context.Context, a *app) error {
 		if err := a.confirm(ctx, c.Yes, "remove "+what+" for ever?"); err != nil {
 			return err
 		}
-		if err := eng.RemoveFile(ctx, s.ID, engine.FileRemoval{Path: f.Path, Recursive: c.Recursive, By: operator}); err != nil {
+		err = eng.RemoveFile(ctx, s.ID, engine.FileRemoval{Path: f.Path, Recursive: c.Recursive, By: operator})
+		if f.Directory && !c.Recursive && errors.Is(err, perdure.Conflict) {
+			return &fault{err: err, what: f.Path + " is a directory, and is not empty: nothing was removed", todo: "-r removes it with all below it"}
+		}
+		if err != nil {
 			return err
 		}
 		a.say("removed %s", strings.TrimSuffix(what, ","))

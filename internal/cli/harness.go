@@ -77,10 +77,10 @@ func (a *app) harness(ctx context.Context, eng Engine, typed string) (engine.Har
 		case one.Status == string(agent.Deleted):
 			candidates = append(candidates, candidate{id: string(one.ID), about: one.Name + ", " + one.Status})
 		default:
-			candidates = append(candidates, candidate{id: string(one.ID), named: one.Name, about: one.Status})
+			candidates = append(candidates, candidate{id: string(one.ID), named: one.Name, about: one.Name + ", " + one.Status})
 		}
 	}
-	id, err := choose("harness", typed, candidates)
+	id, err := a.kind("harness").choose(typed, candidates)
 	if err != nil {
 		return engine.HarnessEntry{}, err
 	}

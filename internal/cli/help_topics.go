@@ -15,7 +15,7 @@ Data goes to stdout, talk to stderr. Lists and shows take these:
 
 perdure task list --json id,state -o jsonl
 perdure session list --jq '.[] | select(.open_tasks > 0) | .id'
-perdure task show last --template '{{.state}}'
+perdure session show last --template '{{.state}}'
 
 JSON only gains fields. Times are RFC 3339 in it, and relative in tables.
 On a terminal, control characters of the data are left out, unless --raw is given.

@@ -22,9 +22,40 @@ type candidate struct {
 	about string // for people who have to choose
 }
 
+// kind is the kind of things that an id may mean.
+type kind struct {
+	noun string
+	list string // the command that shows what there is
+}
+
+// kind returns the things of a noun that stand by themselves.
+func (a *app) kind(noun string) kind {
+	verb := "list"
+	if noun == "budget" {
+		verb = "show"
+	}
+	return a.kindBy(noun, noun+" "+verb, "")
+}
+
+// kindBy returns the things of a noun that another command lists, of the thing that they belong to.
+func (a *app) kindBy(noun, command, of string) kind {
+	return kind{noun, strings.TrimSpace(program + " " + command + " " + a.place() + of)}
+}
+
+// several is the noun of more than one.
+func (k kind) several() string {
+	switch {
+	case strings.HasSuffix(k.noun, "s"):
+		return k.noun + "es"
+	case strings.HasSuffix(k.noun, "y"):
+		return strings.TrimSuffix(k.noun, "y") + "ies"
+	}
+	return k.noun + "s"
+}
+
 // choose returns the one thing whose id begins with what was typed, with or without the noun before it, or that
 // is called so (C8).
-func choose(noun, typed string, all []candidate) (string, error) {
+func (k kind) choose(typed string, all []candidate) (string, error) {
 	var found []candidate
 	for _, c := range all {
 		switch {
@@ -39,7 +70,7 @@ func choose(noun, typed string, all []candidate) (string, error) {
 	case 1:
 		return found[0].id, nil
 	case 0:
-		return "", &fault{err: perdure.NotFound, what: fmt.Sprintf("there is no %s %q", noun, typed), todo: hint(noun, typed, all)}
+		return "", &fault{err: perdure.NotFound, what: fmt.Sprintf("there is no %s %q", k.noun, typed), todo: k.hint(typed, all)}
 	}
 	const shown = 10
 	lines := []string{"type more of the id of one of these:"}
@@ -50,7 +81,7 @@ func choose(noun, typed string, all []candidate) (string, error) {
 		lines = append(lines, fmt.Sprintf("and %d more", len(found)-shown))
 	}
 	return "", &fault{
-		err: perdure.Conflict, what: fmt.Sprintf("%q is ambiguous: it may be any of %d %ss", typed, len(found), noun), todo: strings.Join(lines, "\n  "),
+		err: perdure.Conflict, what: fmt.Sprintf("%q is ambiguous: it may be any of %d %s", typed, len(found), k.several()), todo: strings.Join(lines, "\n  "),
 	}
 }
 
@@ -60,12 +91,8 @@ func beginsWith(id, typed string) bool {
 }
 
 // hint says what else may have been meant, and where the names stand.
-func hint(noun, typed string, all []candidate) string {
-	verb := "list"
-	if noun == "budget" {
-		verb = "show"
-	}
-	list := fmt.Sprintf("%s %s %s shows them", program, noun, verb)
+func (k kind) hint(typed string, all []candidate) string {
+	list := k.list + " shows them"
 	best, distance := "", 3
 	for _, c := range all {
 		for _, name := range []string{c.id, c.named} {
@@ -114,7 +141,7 @@ func (a *app) session(ctx context.Context, eng engine.Engine, typed string) (eng
 			}
 		}
 		if len(all) == 0 {
-			return engine.Session{}, &fault{err: perdure.NotFound, what: "there is no session yet", todo: program + " run --model scripted:FILE PROMPT begins one"}
+			return engine.Session{}, &fault{err: perdure.NotFound, what: "there is no session yet", todo: program + " run " + a.place() + "--model scripted:FILE PROMPT begins one"}
 		}
 		return all[0], nil
 	}
@@ -122,9 +149,9 @@ func (a *app) session(ctx context.Context, eng engine.Engine, typed string) (eng
 	for _, s := range all {
 		candidates = append(candidates, candidate{id: string(s.ID), named: s.Title, about: s.Title})
 	}
-	id, err := choose("session", typed, candidates)
+	id, err := a.kind("session").choose(typed, candidates)
 	if errors.Is(err, perdure.NotFound) {
-		if found, also := byAgent(ctx, eng, typed, candidates); !errors.Is(also, perdure.NotFound) {
+		if found, also := byAgent(ctx, eng, a.kind("session"), typed, candidates); !errors.Is(also, perdure.NotFound) {
 			id, err = found, also
 		}
 	}
@@ -135,7 +162,7 @@ func (a *app) session(ctx context.Context, eng engine.Engine, typed string) (eng
 }
 
 // byAgent finds a session by the name of its agent, which only its journal has.
-func byAgent(ctx context.Context, eng engine.Journals, typed string, all []candidate) (string, error) {
+func byAgent(ctx context.Context, eng engine.Journals, k kind, typed string, all []candidate) (string, error) {
 	all = slices.Clone(all)
 	for i := range all {
 		first, err := eng.Events(ctx, perdure.SessionID(all[i].id), 0, 1)
@@ -149,7 +176,7 @@ func byAgent(ctx context.Context, eng engine.Journals, typed string, all []candi
 			all[i].named = created.Agent.Name
 		}
 	}
-	return choose("session", typed, all)
+	return k.choose(typed, all)
 }
 
 // task finds a task by what was typed: of its own id, or of its run's.
@@ -162,7 +189,7 @@ func (a *app) task(ctx context.Context, eng engine.Tasks, typed string) (perdure
 	for _, t := range all {
 		candidates = append(candidates, candidate{id: string(t.ID), also: string(t.Run), named: t.DisplayName, about: string(t.State) + " " + titleOf(t)})
 	}
-	id, err := choose("task", typed, candidates)
+	id, err := a.kind("task").choose(typed, candidates)
 	if err != nil {
 		return perdure.Task{}, err
 	}
@@ -179,7 +206,7 @@ func (a *app) approval(ctx context.Context, eng engine.Approvals, typed string) 
 	for _, p := range all {
 		candidates = append(candidates, candidate{id: string(p.ID), about: string(p.State) + " " + p.Tool})
 	}
-	id, err := choose("approval", typed, candidates)
+	id, err := a.kind("approval").choose(typed, candidates)
 	if err != nil {
 		return perdure.Approval{}, err
 	}
@@ -201,7 +228,7 @@ func (a *app) call(ctx context.Context, eng engine.Engine, typed string) (perdur
 	for _, c := range all {
 		candidates = append(candidates, candidate{id: string(c.Key.Call), about: string(c.State) + " " + c.Tool})
 	}
-	id, err := choose("call", call, candidates)
+	id, err := a.kindBy("call", "call list", string(s.ID)).choose(call, candidates)
 	if err != nil {
 		return perdure.Call{}, err
 	}

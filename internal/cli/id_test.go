@@ -33,7 +33,7 @@ func TestC08Prefixes(t *testing.T) {
 		{"1ab", "", exitNotFound},
 	} {
 		t.Run(fmt.Sprintf("%q", test.typed), func(t *testing.T) {
-			got, err := choose("task", test.typed, all)
+			got, err := kind{noun: "task"}.choose(test.typed, all)
 			if got != test.want || exitCode(err) != test.code {
 				t.Errorf("got %q and %v (exit %d), want %q and exit %d", got, err, exitCode(err), test.want, test.code)
 			}
@@ -41,20 +41,20 @@ func TestC08Prefixes(t *testing.T) {
 	}
 
 	t.Run("an exact id is never ambiguous", func(t *testing.T) {
-		got, err := choose("tool", "echo", []candidate{{id: "echo_twice"}, {id: "echo"}})
+		got, err := kind{noun: "tool"}.choose("echo", []candidate{{id: "echo_twice"}, {id: "echo"}})
 		if got != "echo" || err != nil {
 			t.Errorf("got %q, %v", got, err)
 		}
 	})
 	t.Run("what is ambiguous lists the candidates", func(t *testing.T) {
-		_, err := choose("task", "01ab", all)
+		_, err := kind{noun: "task"}.choose("01ab", all)
 		var f *fault
 		if !errors.As(err, &f) || !strings.Contains(f.todo, "task_01abc0  first") || !strings.Contains(f.todo, "task_01abd0  second") {
 			t.Errorf("got %+v", f)
 		}
 	})
 	t.Run("a slip of the fingers is recognised", func(t *testing.T) {
-		_, err := choose("tool", "write_fiel", []candidate{{id: "read_file"}, {id: "write_file"}})
+		_, err := kind{noun: "tool"}.choose("write_fiel", []candidate{{id: "read_file"}, {id: "write_file"}})
 		var f *fault
 		if !errors.As(err, &f) || !strings.HasPrefix(f.todo, "did you mean write_file?") || !errors.Is(err, perdure.NotFound) {
 			t.Errorf("got %+v", f)

@@ -73,7 +73,7 @@ type resourceShow struct {
 // Run shows a resource.
 func (c *resourceShow) Run(ctx context.Context, a *app) error {
 	return a.inSession(ctx, c.Session, true, func(eng Engine, s engine.Session) error {
-		r, err := resourceNamed(ctx, eng, s, c.Resource)
+		r, err := a.resourceNamed(ctx, eng, s, c.Resource)
 		if err != nil {
 			return err
 		}
@@ -103,7 +103,7 @@ func (a *app) resourceFields(r engine.SessionResource) []field {
 }
 
 // resourceNamed finds what stands beside a session.
-func resourceNamed(ctx context.Context, eng Engine, s engine.Session, typed string) (engine.SessionResource, error) {
+func (a *app) resourceNamed(ctx context.Context, eng Engine, s engine.Session, typed string) (engine.SessionResource, error) {
 	all, err := eng.Resources(ctx, s.ID)
 	if err != nil {
 		return engine.SessionResource{}, err
@@ -112,7 +112,7 @@ func resourceNamed(ctx context.Context, eng Engine, s engine.Session, typed stri
 	for _, r := range all {
 		candidates = append(candidates, candidate{id: r.ID, named: r.Name, about: r.Kind + ", " + string(r.Status)})
 	}
-	id, err := choose("resource", typed, candidates)
+	id, err := a.kindBy("resource", "resource list", string(s.ID)).choose(typed, candidates)
 	if err != nil {
 		return engine.SessionResource{}, err
 	}
@@ -133,7 +133,7 @@ func (c *resourceRelease) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	return a.inSession(ctx, c.Session, c.DryRun, func(eng Engine, s engine.Session) error {
-		r, err := resourceNamed(ctx, eng, s, c.Resource)
+		r, err := a.resourceNamed(ctx, eng, s, c.Resource)
 		if err != nil {
 			return err
 		}

@@ -56,7 +56,7 @@ func (c *runCommand) Run(ctx context.Context, a *app) error {
 		return misuse("--ask, --deny and --ask-untrusted are rules for the work of this run, and --bg leaves the work to another one", "give them to that run, or to "+program+" serve")
 	}
 	if len(c.Label) > 0 && c.Session != "" {
-		return misuse("--label is for a new session", program+" session label "+quote(c.Session)+" KEY=VALUE")
+		return misuse("--label is for a new session", program+" session label "+a.place()+quote(c.Session)+" KEY=VALUE")
 	}
 	if err := c.ofAgent(); err != nil {
 		return err

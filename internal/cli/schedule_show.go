@@ -327,7 +327,7 @@ func (a *app) schedule(ctx context.Context, eng engine.Schedules, typed string) 
 	for _, s := range all {
 		candidates = append(candidates, candidate{id: string(s.ID), named: s.Title, about: when(s) + " " + s.Title})
 	}
-	id, err := choose("schedule", typed, candidates)
+	id, err := a.kind("schedule").choose(typed, candidates)
 	if err != nil {
 		return perdure.Schedule{}, err
 	}

@@ -101,7 +101,7 @@ func (c *secretRotate) Run(ctx context.Context, a *app) error {
 				return s.Hosts, nil
 			}
 		}
-		return nil, &fault{err: perdure.NotFound, what: fmt.Sprintf("there is no secret %q to replace", c.Name), todo: program + " secret set  makes one"}
+		return nil, &fault{err: perdure.NotFound, what: fmt.Sprintf("there is no secret %q to replace", c.Name), todo: program + " secret set " + a.place() + c.Session + " " + quote(c.Name) + "  makes one"}
 	})
 }
 
@@ -194,7 +194,7 @@ func (c *secretDelete) Run(ctx context.Context, a *app) error {
 	}
 	return a.inSession(ctx, c.Session, c.DryRun, func(eng Engine, s engine.Session) error {
 		return removal{a, c.output, c.DryRun, c.Yes}.of(ctx, "secret", c.Name, func() error {
-			return noValue(s, "secret", c.Name, eng.RemoveSecret(ctx, s.ID, c.Name))
+			return a.noValue(s, "secret", c.Name, eng.RemoveSecret(ctx, s.ID, c.Name))
 		})
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/url"
 	"strings"
 
@@ -102,7 +103,16 @@ func (c *serveCommand) Run(ctx context.Context, a *app) error {
 		a.say("stopped: what was not done goes on with the next start")
 		return exit(exitOK)
 	case err != nil:
-		return a.cannotOpen(ctx, Opening{Access: Writing, Dir: a.flags.Data, Database: a.flags.Database, Log: a.log}, err)
+		return noAddress(a.cannotOpen(ctx, Opening{Access: Writing, Dir: a.flags.Data, Database: a.flags.Database, Log: a.log}, err), c.Addr)
 	}
 	return nil
+}
+
+// noAddress says what to do about an address that cannot be listened on; other errors it leaves as they are.
+func noAddress(err error, addr string) error {
+	var op *net.OpError
+	if !errors.As(err, &op) || op.Op != "listen" {
+		return err
+	}
+	return &fault{err: err, what: err.Error(), todo: "another program may have " + addr + ": --addr HOST:PORT or PERDURE_ADDR names another address, and --addr 127.0.0.1:0 any port that is free"}
 }

@@ -419,7 +419,7 @@ func (c *sessionDelete) Run(ctx context.Context, a *app) error {
 		}
 		err = eng.DeleteSession(ctx, s.ID)
 		if errors.Is(err, perdure.Conflict) {
-			return &fault{err: err, what: err.Error(), todo: "nothing was deleted; perdure session show says what is at work, task cancel ends it"}
+			return &fault{err: err, what: err.Error(), todo: "nothing was deleted; " + program + " session show " + a.place() + string(s.ID) + "  says what is at work, task cancel ends it"}
 		}
 		if err != nil {
 			return err

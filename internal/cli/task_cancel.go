@@ -206,7 +206,7 @@ func (c *taskCancel) print(ctx context.Context, a *app, eng engine.Journals, don
 		)
 	}})
 	if err == nil && done.Receipt.DidNotStop {
-		err = &fault{code: exitFailed, what: "the work of " + string(done.Task.ID) + " did not stop", todo: program + " doctor --processes lists what still runs"}
+		err = &fault{code: exitFailed, what: "the work of " + string(done.Task.ID) + " did not stop", todo: program + " doctor " + a.place() + "--processes lists what still runs"}
 	}
 	return err
 }

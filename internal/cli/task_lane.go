@@ -106,7 +106,7 @@ func (c *taskInput) asking(ctx context.Context, a *app, eng Engine) (perdure.Tas
 	case t.State != perdure.TaskAwaitingInput || t.InputRequest == nil:
 		todo := program + " task message " + a.place() + string(t.ID) + " TEXT  tells it something all the same"
 		if t.State.Terminal() {
-			todo = program + " task list --state awaiting_input  lists what asks"
+			todo = program + " task list " + a.place() + "--state awaiting_input  lists what asks"
 		}
 		return t, &fault{err: perdure.Conflict, what: fmt.Sprintf("%s asks nothing: it is %s", t.ID, t.State), todo: todo}
 	case t.InputRequest.Kind == questionOfApproval:
@@ -186,7 +186,7 @@ func (c *taskMessage) Run(ctx context.Context, a *app) error {
 	}
 	return a.onTask(ctx, c.Task, c.DryRun, func(eng Engine, t perdure.Task) error {
 		if t.State.Terminal() {
-			return ended(t)
+			return a.ended(t)
 		}
 		if c.DryRun {
 			a.say("would send %s to %s, which is %s", count(len(text), "byte"), short(t), t.State)
@@ -221,10 +221,10 @@ func writing(dry bool) Opening {
 }
 
 // ended refuses to change what has ended.
-func ended(t perdure.Task) error {
+func (a *app) ended(t perdure.Task) error {
 	return &fault{
 		err: perdure.Conflict, what: fmt.Sprintf("%s has ended: it is %s", t.ID, t.State),
-		todo: program + " task list --state queued,running,awaiting_input  lists what has not",
+		todo: program + " task list " + a.place() + "--state queued,running,awaiting_input  lists what has not",
 	}
 }
 
@@ -297,7 +297,7 @@ func (c *taskDelivery) Run(ctx context.Context, a *app) error {
 		switch {
 		case looks:
 		case t.State.Terminal():
-			return ended(t)
+			return a.ended(t)
 		case c.DryRun:
 			a.say("would change %s, which has %s", short(t), before)
 			return nil

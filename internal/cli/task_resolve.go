@@ -103,7 +103,7 @@ func (c *taskResolve) find(ctx context.Context, a *app, eng Engine) (resolvable,
 		if err != nil {
 			return resolvable{}, err
 		}
-		return ofTask(t)
+		return a.ofTask(t)
 	}
 	call, err := a.call(ctx, eng, c.ID)
 	if err != nil {
@@ -114,11 +114,11 @@ func (c *taskResolve) find(ctx context.Context, a *app, eng Engine) (resolvable,
 		if err != nil {
 			return resolvable{}, fmt.Errorf("read the task of %s: %w", call.Key, err)
 		}
-		return ofTask(t)
+		return a.ofTask(t)
 	}
 	found := resolvable{name: call.Key.String(), tool: call.Tool, key: call.Key}
 	if call.State != perdure.CallUnknown {
-		return found, known(found.name, string(call.State))
+		return found, a.known(found.name, string(call.State))
 	}
 	if c.RunAgain {
 		return found, &fault{
@@ -129,18 +129,18 @@ func (c *taskResolve) find(ctx context.Context, a *app, eng Engine) (resolvable,
 	return found, nil
 }
 
-func ofTask(t perdure.Task) (resolvable, error) {
+func (a *app) ofTask(t perdure.Task) (resolvable, error) {
 	found := resolvable{name: string(t.ID), tool: t.Tool, task: t.ID, key: perdure.CallKey{Session: t.Session}}
 	if t.State != perdure.TaskUnknown {
-		return found, known(found.name, string(t.State))
+		return found, a.known(found.name, string(t.State))
 	}
 	return found, nil
 }
 
-func known(name, state string) error {
+func (a *app) known(name, state string) error {
 	return &fault{
 		err: perdure.Conflict, what: fmt.Sprintf("the outcome of %s is known: it is %s", name, state),
-		todo: program + " task list --state unknown  lists what waits for a word",
+		todo: program + " task list " + a.place() + "--state unknown  lists what waits for a word",
 	}
 }
 

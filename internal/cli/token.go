@@ -69,7 +69,7 @@ func (c *tokenCreate) Run(ctx context.Context, a *app) error {
 			Name: c.Name, Org: c.Org, User: c.User, Scopes: c.Scope, Agent: c.Agent, Expires: expires, By: operator,
 		})
 		if errors.Is(err, perdure.Conflict) { // an answer that was lost had the secret
-			return &fault{err: err, what: err.Error(), todo: program + " token revoke TOKEN  ends the one that was made; then make another"}
+			return &fault{err: err, what: err.Error(), todo: program + " token revoke " + a.place() + "TOKEN  ends the one that was made; then make another"}
 		}
 		if err != nil {
 			return err
@@ -150,7 +150,7 @@ func (c *tokenRevoke) Run(ctx context.Context, a *app) error {
 			}
 			candidates = append(candidates, one)
 		}
-		id, err := choose("token", c.Token, candidates)
+		id, err := a.kind("token").choose(c.Token, candidates)
 		if err != nil {
 			return err
 		}

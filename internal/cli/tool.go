@@ -200,10 +200,10 @@ func (a *app) toolNamed(ctx context.Context, eng engine.Tools, name string) (eng
 	for _, t := range all {
 		candidates = append(candidates, candidate{id: t.Name})
 	}
-	_, err = choose("tool", name, candidates)
+	_, err = a.kind("tool").choose(name, candidates)
 	var several *fault
 	if err == nil || errors.As(err, &several) && !errors.Is(err, perdure.NotFound) {
-		err = &fault{err: perdure.NotFound, what: fmt.Sprintf("there is no tool %q", name), todo: hint("tool", name, candidates)}
+		err = &fault{err: perdure.NotFound, what: fmt.Sprintf("there is no tool %q", name), todo: a.kind("tool").hint(name, candidates)}
 	}
 	return engine.Tool{}, err
 }

@@ -27,18 +27,18 @@ func (c *valueGet) Run(ctx context.Context, a *app) error {
 	return a.inSession(ctx, c.Session, true, func(eng Engine, s engine.Session) error {
 		v, err := eng.Value(ctx, s.ID, c.Name)
 		if err != nil {
-			return noValue(s, "value", c.Name, err)
+			return a.noValue(s, "value", c.Name, err)
 		}
 		return c.show(ctx, a, shown{v.Key, v, func() { fmt.Fprintln(a.out, a.text(v.Text)) }})
 	})
 }
 
 // noValue says where to look for a name that is not there.
-func noValue(s engine.Session, noun, name string, err error) error {
+func (a *app) noValue(s engine.Session, noun, name string, err error) error {
 	if !errors.Is(err, perdure.NotFound) {
 		return err
 	}
-	return &fault{err: err, what: fmt.Sprintf("%s keeps no %s %q", s.ID, noun, name), todo: program + " " + noun + " list " + string(s.ID) + "  shows them"}
+	return &fault{err: err, what: fmt.Sprintf("%s keeps no %s %q", s.ID, noun, name), todo: program + " " + noun + " list " + a.place() + string(s.ID) + "  shows them"}
 }
 
 type valueSet struct {
@@ -65,6 +65,12 @@ func (c *valueSet) Run(ctx context.Context, a *app) error {
 			return nil
 		}
 		v, err := eng.SetValue(ctx, s.ID, engine.ValueWrite{Key: c.Name, Text: text, New: c.New})
+		if c.New && errors.Is(err, perdure.Conflict) {
+			return &fault{
+				err: err, what: err.Error(),
+				todo: "without --new it is written over; " + program + " value get " + a.place() + string(s.ID) + " " + quote(c.Name) + "  shows what is there",
+			}
+		}
 		if err != nil {
 			return err
 		}
@@ -112,7 +118,7 @@ func (c *valueDelete) Run(ctx context.Context, a *app) error {
 	}
 	return a.inSession(ctx, c.Session, c.DryRun, func(eng Engine, s engine.Session) error {
 		return removal{a, c.output, c.DryRun, c.Yes}.of(ctx, "value", c.Name, func() error {
-			return noValue(s, "value", c.Name, eng.RemoveValue(ctx, s.ID, c.Name, nil))
+			return a.noValue(s, "value", c.Name, eng.RemoveValue(ctx, s.ID, c.Name, nil))
 		})
 	})
 }

@@ -58,7 +58,7 @@ func (c *webhookCreate) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		a.say("made %s; keep its secret now: it is not shown again (webhook change --rotate makes another). Try it with: %s webhook test %s", made.ID, program, made.ID)
+		a.say("made %s; keep its secret now: it is not shown again (webhook change --rotate makes another). Try it with: %s webhook test %s%s", made.ID, program, a.place(), made.ID)
 		return c.show(ctx, a, shown{string(made.ID), made, func() { a.fields(append(a.webhookFields(made.Webhook), field{"secret", cell{text: made.Secret}})...) }})
 	})
 }
@@ -314,7 +314,7 @@ func (c *webhookRedeliver) Run(ctx context.Context, a *app) error {
 		for _, d := range all {
 			candidates = append(candidates, candidate{id: string(d.ID), about: d.Type + " " + string(d.State)})
 		}
-		id, err := choose("delivery", c.Delivery, candidates)
+		id, err := a.kindBy("delivery", "webhook deliveries", string(w.ID)).choose(c.Delivery, candidates)
 		if err != nil {
 			return err
 		}
@@ -373,7 +373,7 @@ func (a *app) webhook(ctx context.Context, eng Engine, typed string) (webhook.We
 	for _, w := range all {
 		candidates = append(candidates, candidate{id: string(w.ID), named: w.URL, about: w.URL})
 	}
-	id, err := choose("webhook", typed, candidates)
+	id, err := a.kind("webhook").choose(typed, candidates)
 	if err != nil {
 		return webhook.Webhook{}, err
 	}

@@ -1,0 +1,167 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine"
+	"github.com/perdure/perdure/webhook"
+)
+
+// counter is a scene in which each noun has something, and every change is refused.
+type counter struct {
+	*scene
+	refusal error
+}
+
+func (c counter) Calls(context.Context, perdure.SessionID) ([]perdure.Call, error) { return nil, nil }
+
+func (c counter) Resources(context.Context, perdure.SessionID) ([]engine.SessionResource, error) {
+	return nil, nil
+}
+
+func (c counter) Webhooks(context.Context) ([]webhook.Webhook, error) {
+	return []webhook.Webhook{{ID: "whk_1"}}, nil
+}
+
+func (c counter) Webhook(context.Context, perdure.WebhookID) (webhook.Webhook, error) {
+	return webhook.Webhook{ID: "whk_1"}, nil
+}
+
+func (c counter) WebhookDeliveries(context.Context, perdure.WebhookID, int) ([]webhook.Delivery, error) {
+	return nil, nil
+}
+
+func (c counter) Harnesses(context.Context) ([]engine.HarnessEntry, error) {
+	return []engine.HarnessEntry{{ID: "harness_1", Name: "house", Status: "active"}, {ID: "harness_2", Name: "yard", Status: "active"}, {ID: "harness_3", Name: "old", Status: "deleted"}}, nil
+}
+
+func (c counter) Agents(context.Context) ([]engine.AgentEntry, error) {
+	return []engine.AgentEntry{{ID: "agent_1", Name: "clerk", Source: "kept", Status: "active"}, {ID: "agent_2", Name: "guard", Source: "kept", Status: "active"}}, nil
+}
+
+func (c counter) File(context.Context, perdure.SessionID, string, bool) (engine.File, error) {
+	return engine.File{Path: "/dir", Directory: true}, nil
+}
+
+func (c counter) RemoveFile(context.Context, perdure.SessionID, engine.FileRemoval) error {
+	return c.refusal
+}
+
+func (c counter) SetValue(context.Context, perdure.SessionID, engine.ValueWrite) (engine.Value, error) {
+	return engine.Value{}, c.refusal
+}
+
+func (c counter) Value(context.Context, perdure.SessionID, string) (engine.Value, error) {
+	return engine.Value{}, perdure.NotFound
+}
+
+// TestC14Follows wants advice that can be followed: a command that there is, with what it takes, where the thing is.
+func TestC14Follows(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		args string
+		says []string // all of these
+	}{
+		{"call show last/nope", []string{"perdure call list --data /a session_1 shows them"}},
+		{"resource show last nope", []string{"perdure resource list --data /a session_1 shows them"}},
+		{"webhook redeliver whk_1 zz", []string{"perdure webhook deliveries --data /a whk_1 shows them"}},
+		{"webhook show zz", []string{"perdure webhook list --data /a shows them"}},
+		{"task show zz", []string{"perdure task list --data /a shows them"}},
+		{"value get last zz", []string{"perdure value list --data /a session_1  shows them"}},
+		{"value set last name text --new", []string{"without --new", "perdure value get --data /a session_1 name"}},
+		{"file rm last /dir --yes", []string{"/dir", "-r"}},
+		{"file cat last /dir", []string{"perdure file ls --data /a session_1 /dir"}},
+		{"harness show harness_", []string{"any of 3 harnesses", "harness_1  house, active", "harness_3  old, deleted"}},
+		{"agent show agent_", []string{"any of 2 agents", "agent_1  clerk, kept, active"}},
+	} {
+		t.Run(test.args, func(t *testing.T) {
+			t.Parallel()
+			at := counter{&scene{sessions: sessionsOf("session_1"), views: [][]perdure.Task{{}}}, fmt.Errorf("%w: it is there. Set recursive to true", perdure.Conflict)}
+			code, _, talk := command{args: "--data /a " + test.args, engine: at}.run(t.Context())
+			for _, part := range test.says {
+				if code == exitOK || !strings.Contains(talk, part) {
+					t.Errorf("exit code %d, and no %q: %s", code, part, talk)
+				}
+			}
+			if strings.Contains(talk, "doctor") || strings.HasPrefix(test.args, "file ") && strings.Contains(talk, "recursive") {
+				t.Errorf("it says what does not help: %s", talk)
+			}
+			wantAdvice(t, talk)
+		})
+	}
+}
+
+// TestC14Lists wants a command that there is from the hint of every noun.
+func TestC14Lists(t *testing.T) {
+	t.Parallel()
+	known := leaves(t)
+	for _, noun := range []string{"session", "task", "approval", "token", "tool", "harness", "webhook", "agent", "schedule", "budget"} {
+		list := strings.TrimPrefix((&app{}).kind(noun).list, program+" ")
+		if known[list] == nil {
+			t.Errorf("there is no command %q, which shows what there is of %s", list, noun)
+		}
+	}
+	for name, text := range topics() {
+		for line := range strings.Lines(text) {
+			line, told := strings.CutPrefix(strings.TrimSpace(line), program+" ")
+			words := strings.Fields(line)
+			if !told || len(words) == 0 || words[0] == "help" || words[0] == "(devel)" {
+				continue
+			}
+			if known[words[0]] == nil && known[strings.Join(words[:min(2, len(words))], " ")] == nil {
+				t.Errorf("help %s offers %q, which is no command", name, line)
+			}
+			if strings.HasPrefix(line, "task ") && slices.Contains(words, lastSession) {
+				t.Errorf("help %s offers %q, and last is a session", name, line)
+			}
+		}
+	}
+}
+
+// TestC14Servers: what cannot be reached, and an address that is taken, are answered with what helps there.
+func TestC14Servers(t *testing.T) {
+	t.Parallel()
+	code, _, talk := command{args: "session list --server http://127.0.0.1:1", opening: perdure.Unavailable}.run(t.Context())
+	if code != exitUnreachable || strings.Contains(talk, "--data") || !strings.Contains(talk, "perdure doctor --server http://127.0.0.1:1") {
+		t.Errorf("exit code %d: %s", code, talk)
+	}
+
+	taken := &net.OpError{Op: "listen", Net: "tcp", Err: errors.New("address already in use")}
+	err := noAddress(fmt.Errorf("%w: listen: %w", perdure.Unavailable, taken), "127.0.0.1:7373")
+	var f *fault
+	if !errors.As(err, &f) || exitCode(err) != exitUnreachable || !strings.Contains(f.todo, "--addr") {
+		t.Errorf("got %+v", f)
+	}
+	if other := perdure.Storage; noAddress(other, "127.0.0.1:7373") != error(other) {
+		t.Error("what is not the address is told as it")
+	}
+}
+
+// TestDoctorServer: doctor looks at the server that was named, too.
+func TestDoctorServer(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		answer error
+		code   int
+		says   string
+	}{
+		{nil, exitOK, "✓ server"},
+		{perdure.Unavailable, exitError, "✗ server"},
+	} {
+		t.Run(test.says, func(t *testing.T) {
+			t.Parallel()
+			at := &scene{err: test.answer}
+			code, out, talk := command{args: "doctor --server http://127.0.0.1:1", scene: at, checks: []Check{{Name: "disk", Health: Fine}}}.run(t.Context())
+			if code != test.code || !strings.Contains(out, test.says) || !strings.Contains(out, "✓ disk") {
+				t.Errorf("exit code %d, %q, %q", code, out, talk)
+			}
+		})
+	}
+}
