@@ -70,6 +70,9 @@ func (c *providerTest) Run(ctx context.Context, a *app) error {
 		return misuse("a provider is tried by one of its models, and "+quote(c.Model)+" names none", program+" provider test "+c.Model+":NAME")
 	}
 	asks := &runCommand{Model: c.Model, BaseURL: c.BaseURL}
+	if err := asks.noServer(); err != nil {
+		return err
+	}
 	trial, err := a.TryModel(ctx, asks.modelName())
 	if err != nil {
 		return asks.noModel(err)

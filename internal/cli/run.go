@@ -52,6 +52,9 @@ func (c *runCommand) Run(ctx context.Context, a *app) error {
 	if c.BaseURL != "" && c.Model == "" {
 		return misuse("--base-url names the server of a model, and there is no --model", program+" run --model openai:NAME --base-url "+quote(c.BaseURL))
 	}
+	if err := c.noServer(); err != nil {
+		return err
+	}
 	if c.Bg && (len(c.Ask)+len(c.Deny) > 0 || c.AskUntrusted) {
 		return misuse("--ask, --deny and --ask-untrusted are rules for the work of this run, and --bg leaves the work to another one", "give them to that run, or to "+program+" serve")
 	}
@@ -131,7 +134,7 @@ func (c *runCommand) ofAgent() error {
 // starter looks at what is to answer, and returns how its session is started.
 func (c *runCommand) starter(ctx context.Context, a *app, eng Engine) (func(ctx context.Context, title string, labels perdure.Labels) (engine.Session, error), error) {
 	if c.Agent == "" {
-		agent, err := c.agent(a, eng)
+		agent, err := c.agent(ctx, a, eng)
 		return func(ctx context.Context, title string, labels perdure.Labels) (engine.Session, error) {
 			agent.Title, agent.Labels = title, labels
 			return eng.NewSession(ctx, agent)
@@ -153,7 +156,7 @@ func (c *runCommand) starter(ctx context.Context, a *app, eng Engine) (func(ctx 
 	if asked == "" {
 		return nil, misuse("the agent "+c.Agent+" names no model, and there is no --model", program+" run --agent "+quote(c.Agent)+` --model openai:NAME "what to do"`)
 	}
-	name, err := eng.CheckModel(asked)
+	name, err := a.checkModel(ctx, eng, asked)
 	if err != nil {
 		return nil, c.noModel(err)
 	}
@@ -171,13 +174,13 @@ func (c *runCommand) starter(ctx context.Context, a *app, eng Engine) (func(ctx 
 }
 
 // agent is who answers in a new session. What it may do is fixed from now on.
-func (c *runCommand) agent(a *app, eng Engine) (perdure.Agent, error) {
+func (c *runCommand) agent(ctx context.Context, a *app, eng Engine) (perdure.Agent, error) {
 	agent := perdure.Agent{Instructions: defaultInstructions, Metadata: map[string]string{}}
 	if c.Model == "" {
 		return agent, misuse("a new session needs a model", program+` run --model openai:NAME "what to do"`)
 	}
 	var err error
-	if agent.Model, err = eng.CheckModel(c.modelName()); err != nil {
+	if agent.Model, err = a.checkModel(ctx, eng, c.modelName()); err != nil {
 		return agent, c.noModel(err)
 	}
 	if c.Instructions != "" {
@@ -243,7 +246,7 @@ func (c *runCommand) goOn(ctx context.Context, a *app, eng Engine, talks bool) e
 		return err
 	}
 	if !c.Bg && (c.Prompt != "" || talks || !fold.AtRest()) {
-		if err := c.useModel(eng, s.ID, fold.Agent.Model); err != nil {
+		if err := c.useModel(ctx, a, eng, s.ID, fold.Agent.Model); err != nil {
 			return err
 		}
 	}
@@ -277,19 +280,46 @@ func (c *runCommand) agrees(agent perdure.Agent) error {
 }
 
 // useModel lets the session's own model answer, or the one that was asked for.
-func (c *runCommand) useModel(eng Engine, id perdure.SessionID, own string) error {
+func (c *runCommand) useModel(ctx context.Context, a *app, eng Engine, id perdure.SessionID, own string) error {
 	if c.Model == "" {
-		if _, err := eng.CheckModel(own); err != nil {
-			return &fault{err: err, what: "the session's own model cannot be asked: " + err.Error(), todo: "name another one with --model"}
+		if _, err := a.checkModel(ctx, eng, own); err != nil {
+			return &fault{err: err, code: exitCode(err), what: "the session's own model cannot be asked: " + err.Error(), todo: "name another one with --model"}
 		}
 		return nil
 	}
-	name, err := eng.CheckModel(c.modelName())
+	name, err := a.checkModel(ctx, eng, c.modelName())
 	if err != nil {
 		return c.noModel(err)
 	}
 	eng.UseModel(id, name)
 	return nil
+}
+
+// noServer refuses a --base-url that is none: the name of the model would take it for a part of itself.
+func (c *runCommand) noServer() error {
+	if c.BaseURL == "" || strings.HasPrefix(c.BaseURL, "http://") || strings.HasPrefix(c.BaseURL, "https://") {
+		return nil
+	}
+	return misuse("--base-url "+c.BaseURL+" is no URL of http or https", "for instance https://example.com/v1, or http://127.0.0.1:8080/v1 on this machine")
+}
+
+// checkModel is CheckModel of an engine, with an exit code of its own for a key that is missing: what keeps the provider from
+// being asked is what keeps the model from it.
+func (a *app) checkModel(ctx context.Context, eng Engine, name string) (string, error) {
+	found, err := eng.CheckModel(name)
+	if !errors.Is(err, perdure.Invalid) {
+		return found, err
+	}
+	all, unread := eng.Providers(ctx)
+	if unread != nil {
+		return "", err // what is known is that the model cannot be asked
+	}
+	for _, p := range all {
+		if variable, _, _ := strings.Cut(p.Missing, " "); variable != "" && strings.Contains(err.Error(), variable+" is not set") {
+			return "", &fault{err: err, code: exitDenied, what: err.Error()}
+		}
+	}
+	return "", err
 }
 
 // noModel says what to do about a model that cannot be asked.
@@ -298,7 +328,7 @@ func (c *runCommand) noModel(err error) error {
 	if strings.HasPrefix(c.Model, "scripted:") {
 		page = "--model scripted:FILE names a script; docs/reference/scripted-model.md says how to write one"
 	}
-	return &fault{err: err, what: err.Error(), todo: page}
+	return &fault{err: err, code: exitCode(err), what: err.Error(), todo: page}
 }
 
 // speak sends the prompt, if there is one, and shows what comes of it.

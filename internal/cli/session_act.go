@@ -34,7 +34,7 @@ func (c *sessionNew) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	talk := &runCommand{Agent: c.Agent, Model: c.Model, BaseURL: c.BaseURL, Workspace: c.Workspace, Capability: c.Capability, SoftBudget: c.SoftBudget, Instructions: c.Instructions}
-	if err := talk.ofAgent(); err != nil {
+	if err := errors.Join(talk.noServer(), talk.ofAgent()); err != nil {
 		return err
 	}
 	return a.with(ctx, writing(c.DryRun), func(eng Engine) error {

@@ -1,0 +1,40 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine"
+)
+
+// keyless is an engine that asks no model: the keys of the providers are missing.
+type keyless struct{ *scene }
+
+func (k keyless) CheckModel(name string) (string, error) {
+	if name == "openai:" {
+		return "", fmt.Errorf("%w model %q", perdure.Invalid, name)
+	}
+	return "", fmt.Errorf("%w model %q: OPENAI_API_KEY is not set; set it to your key", perdure.Invalid, name)
+}
+
+func (k keyless) Providers(context.Context) ([]engine.Provider, error) {
+	return []engine.Provider{{Name: "openai", Missing: "OPENAI_API_KEY is not set; models that name a server of their own need none"}}, nil
+}
+
+// TestC21MissingKey: a key that is missing has one exit code, and is named, whatever asks the model.
+func TestC21MissingKey(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]int{
+		"run --model openai:gpt hello": exitDenied, "run --last --model openai:gpt hello": exitDenied, "run --last hello": exitDenied,
+		"session new --model openai:gpt": exitDenied, "run --model openai: hello": exitUsage,
+		"run --model openai:gpt --base-url ftp://host hello": exitUsage, "session new --model openai:gpt --base-url ftp://host": exitUsage, "provider test openai:gpt --base-url ftp://host": exitUsage,
+	} {
+		code, _, talk := command{args: args, engine: keyless{&scene{sessions: sessionsOf("session_1")}}}.run(t.Context())
+		if code != want || want == exitDenied && !strings.Contains(talk, "OPENAI_API_KEY") || strings.Contains(talk, "PERDURE_TOKEN") {
+			t.Errorf("%s: exit code %d, want %d: %s", args, code, want, talk)
+		}
+	}
+}
