@@ -57,7 +57,7 @@ func (c *tokenCreate) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	if err := c.suits(engine.IssuedToken{}); err != nil {
+	if err := errors.Join(c.reveals(), c.suits(engine.IssuedToken{})); err != nil {
 		return err
 	}
 	if c.DryRun {

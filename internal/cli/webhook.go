@@ -34,7 +34,7 @@ type webhookCreate struct {
 
 // Run makes a webhook and shows its secret, once.
 func (c *webhookCreate) Run(ctx context.Context, a *app) error {
-	if err := c.suits(webhook.Made{}); err != nil {
+	if err := errors.Join(c.reveals(), c.suits(webhook.Made{})); err != nil {
 		return err
 	}
 	terms, err := termsOf(c.Label)
@@ -146,6 +146,9 @@ func (c *webhookChange) change() (change webhook.Change, err error) {
 // Run changes a webhook.
 func (c *webhookChange) Run(ctx context.Context, a *app) error {
 	if err := c.suits(webhook.Made{}); err != nil {
+		return err
+	}
+	if err := c.reveals(); c.Rotate && err != nil {
 		return err
 	}
 	change, err := c.change()
