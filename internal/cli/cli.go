@@ -89,7 +89,7 @@ type commandLine struct {
 	Attach  attachCommand  `cmd:"" help:"Show what a task writes and send it what is typed. Leaving it never ends it."`
 	Cancel  taskCancel     `cmd:"" help:"End a task, and everything it started; the same as task cancel."`
 	Resolve taskResolve    `cmd:"" help:"Say what became of a task or call whose outcome is unknown; the same as task resolve."`
-	Session sessionCommand `cmd:"" help:"Conversations: new, list, show, send, tail, label, interrupt, fork, export, import, delete."`
+	Session sessionCommand `cmd:"" help:"Conversations: new, list, show, send, tail, label, interrupt, pause, resume, fork, export, import, delete."`
 	Event   eventCommand   `cmd:"" help:"The journal of a session: list, tail, show, replay."`
 	Task    taskCommand    `cmd:"" help:"Work that outlives a turn: list, show, log, watch, attach, input, message, detach, delivery, drain, cancel, resolve."`
 	Call    callCommand    `cmd:"" help:"The effect ledger of a session: list, show, resolve."`
@@ -110,7 +110,7 @@ type commandLine struct {
 
 	Tool       toolCommand       `cmd:"" help:"The tools: list, show, call, init."`
 	Agent      agentCommand      `cmd:"" help:"Agents that sessions can be made of: list, show, versions, apply, delete."`
-	Harness    harnessCommand    `cmd:"" help:"What agents stand on: list, show, apply, delete."`
+	Harness    harnessCommand    `cmd:"" help:"What agents stand on: list, show, versions, apply, delete."`
 	Connection connectionCommand `cmd:"" help:"MCP servers whose tools agents may use: list, test."`
 	Provider   providerCommand   `cmd:"" help:"Where models are asked: list, test."`
 
@@ -118,7 +118,7 @@ type commandLine struct {
 	Audit   auditCommand   `cmd:"" help:"Who did what is to be answered for: list."`
 	Egress  egressCommand  `cmd:"" help:"Which hosts tools may reach: list, allow, deny, test."`
 	Admin   admin.Commands `cmd:"" help:"Look after a data directory: backup, restore, verify, migrate, gc, rotate-key."`
-	MCP     mcp.Commands   `cmd:"" name:"mcp" help:"Tools for MCP clients, and durable calls for MCP servers: serve, proxy, config."`
+	MCP     mcp.Commands   `cmd:"" name:"mcp" help:"Tools for MCP clients, and durable calls for MCP servers: serve, proxy, config, test."`
 	API     apiCommand     `cmd:"" name:"api" help:"Send one request to the HTTP API, and print the answer."`
 	Config  configCommand  `cmd:"" help:"What is set, and where: list, check, schema."`
 	Serve   serveCommand   `cmd:"" help:"Serve a data directory over HTTP, until it is stopped."`
@@ -224,7 +224,7 @@ func (a *app) run(ctx context.Context) error {
 
 func (a *app) options(exit func(int)) []kong.Option {
 	return []kong.Option{
-		kong.Name(program), kong.Description(about), kong.Writers(a.Stdout, a.Stderr), kong.Exit(exit),
+		kong.Name(program), kong.Description(about), kong.Writers(a.out, a.Stderr), kong.Exit(exit),
 		kong.Vars{"data": a.DataDir},
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
 	}

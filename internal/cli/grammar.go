@@ -124,6 +124,8 @@ func (a *app) parse(line reflect.Value) (*kong.Context, *flags, error) {
 	}
 	parsed, err := a.kong.Parse(a.Args)
 	switch {
+	case a.out.err != nil: // of help, which nobody got
+		return nil, nil, a.out.err
 	case helped:
 		return nil, nil, nil
 	case err != nil && !whole:

@@ -15,7 +15,7 @@ func TestC13Grammar(t *testing.T) {
 	t.Parallel()
 	for path := range leaves(t) {
 		var want bytes.Buffer
-		a := &app{World: World{Stdout: &want, Stderr: &want, DataDir: "/data"}}
+		a := &app{World: World{Stderr: &want, DataDir: "/data"}, out: &sink{w: &want}}
 		whole, err := kong.New(&commandLine{}, a.options(func(int) {})...)
 		if err != nil {
 			t.Fatal(err)

@@ -37,6 +37,17 @@ PERDURE_ADDR     where serve listens, as --addr
 PERDURE_PUBLIC_URL  where clients find what serve serves, as --public-url
 PERDURE_SANDBOX  what commands may do, as --sandbox of run and serve
 PERDURE_PROFILE  the profile of the configuration files, as --profile
+PERDURE_TASKS_RETENTION  how long run and serve keep tasks that have ended, as
+                 --retention
+PERDURE_PRICES   a file with prices of your own, over those of the program
+PERDURE_ANTHROPIC_PREFILL  models of Anthropic, with commas between their names,
+                 that may go on from the beginning of an answer which broke off
+PERDURE_WEATHER_URL     servers of your own for get_weather and get_forecast, which
+PERDURE_GEOCODING_URL   speak the protocol of Open-Meteo
+OPENAI_API_KEY     the keys of the two providers; a model that names a server of
+ANTHROPIC_API_KEY  its own needs none
+OTEL_EXPORTER_OTLP_ENDPOINT  where serve sends spans, as --otlp-endpoint; the other
+                 variables of OpenTelemetry are in docs/how-to/observe.md
 XDG_CONFIG_HOME  where the configuration of the user is: perdure help configuration
 NO_COLOR         no colours
 CLICOLOR_FORCE   colours also where there is no terminal
@@ -56,7 +67,11 @@ func (c *helpCommand) Run(a *app) error {
 		fmt.Fprintln(a.out, text)
 		return nil
 	}
-	if _, err := a.kong.Parse(append(c.Topic, "--help")); err != nil && len(c.Topic) > 0 { // without one the help is printed, and no command is found
+	_, err := a.kong.Parse(append(c.Topic, "--help"))
+	if a.out.err != nil {
+		return a.out.err
+	}
+	if err != nil && len(c.Topic) > 0 { // without one the help is printed, and no command is found
 		names := slices.Sorted(maps.Keys(topics()))
 		return misuse(fmt.Sprintf("there is no help on %q", strings.Join(c.Topic, " ")),
 			"the topics are "+strings.Join(names, ", ")+"; "+program+" --help lists the commands")
