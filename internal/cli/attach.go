@@ -30,7 +30,7 @@ func (c *attachCommand) Run(ctx context.Context, a *app) error {
 		}
 		at := &attached{a: a, eng: eng, id: t.ID, detach: make(chan struct{}), asked: make(chan struct{}, 1)}
 		at.place = logPlace{id: t.ID}
-		if at.place.offset, err = tailOffset(ctx, eng, t.ID, max(c.Tail, 1)); err != nil {
+		if at.place.offset, err = tailOffset(ctx, eng, t.ID, max(c.Tail, 0)); err != nil {
 			return err
 		}
 		if !c.ReadOnly && !t.State.Terminal() {

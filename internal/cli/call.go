@@ -32,13 +32,13 @@ func (c *callList) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return fmt.Errorf("list calls of %s: %w", s.ID, err)
 		}
-		var chosen []perdure.Call
+		var chosen []toldCall
 		for _, call := range all {
 			if wantedState(string(call.State), c.State) {
 				if len(call.Args) > 0 {
 					call.Args = redact.JSON(call.Args)
 				}
-				chosen = append(chosen, call)
+				chosen = append(chosen, told(call))
 			}
 		}
 		return calls(a.now()).print(ctx, a, c.output, chosen)
@@ -54,15 +54,24 @@ func wantedState(state string, states []string) bool {
 	return len(states) == 0
 }
 
+// toldCall is a call for programs: a server does not say who worked on it, and what is not known is left out.
+type toldCall struct {
+	perdure.Call
+	Worker perdure.WorkerID `json:"worker_id,omitempty"`
+	Epoch  int64            `json:"epoch,omitempty"`
+}
+
+func told(c perdure.Call) toldCall { return toldCall{c, c.Worker, c.Epoch} }
+
 // calls is how calls are listed.
-func calls(now clock) listing[perdure.Call] {
-	return listing[perdure.Call]{
+func calls(now clock) listing[toldCall] {
+	return listing[toldCall]{
 		noun: "calls",
 		head: []string{"CALL", "STATE", "TOOL", "CLASS", "RUNS", "CLAIMED", "TASK", "ARGUMENTS"},
-		name: func(c perdure.Call) string { return c.Key.String() },
-		row: func(c perdure.Call) []cell {
+		name: func(c toldCall) string { return c.Key.String() },
+		row: func(c toldCall) []cell {
 			return []cell{
-				{string(c.Key.Call), bold}, {string(c.State), callColor(c)}, {text: c.Tool}, {text: string(c.Class)}, {text: fmt.Sprint(c.Executions)},
+				{string(c.Key.Call), bold}, {string(c.State), callColor(c.Call)}, {text: c.Tool}, {text: string(c.Class)}, {text: fmt.Sprint(c.Executions)},
 				{text: ago(c.ClaimedAt, now)}, {text: string(c.Task)}, {text: redact.Document(c.Args)},
 			}
 		},
@@ -94,7 +103,7 @@ func (c *callShow) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		return c.show(ctx, a, shown{call.Key.String(), call, func() { a.tellCall(call, a.now()) }})
+		return c.show(ctx, a, shown{call.Key.String(), told(call), func() { a.tellCall(call, a.now()) }})
 	})
 }
 

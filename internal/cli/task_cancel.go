@@ -30,7 +30,7 @@ type taskCancel struct {
 // canceled is what a cancel came to, for -o json.
 type canceled struct {
 	Task    perdure.Task          `json:"task"`
-	Receipt perdure.CancelReceipt `json:"receipt"`
+	Receipt perdure.CancelReceipt `json:"receipt,omitzero"` // zero: nobody canceled it
 }
 
 // Run ends one task, or all of a session.

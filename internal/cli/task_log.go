@@ -20,7 +20,7 @@ const pageBytes = 256 << 10
 type taskLog struct {
 	Task       string `arg:"" help:"Its id, or a unique beginning of it, or its title."`
 	Offset     int64  `help:"Begin with this byte of the whole log; a negative number counts from the end." placeholder:"BYTES" xor:"from"`
-	Tail       int    `help:"Begin with the last N lines." placeholder:"N" xor:"from"`
+	Tail       *int   `help:"Begin with the last N lines; 0 for none of those that are there." placeholder:"N" xor:"from"`
 	Follow     bool   `short:"f" help:"Print what comes, until the task has ended."`
 	Since      string `help:"Only what was written since then: 10m ago, or a moment as of RFC 3339." placeholder:"WHEN"`
 	Until      string `help:"Only what was written until then, likewise." placeholder:"WHEN"`
@@ -33,8 +33,11 @@ type taskLog struct {
 
 // Run prints a log. What is printed is the log's own bytes; on a terminal, without what could drive it.
 func (c *taskLog) Run(ctx context.Context, a *app) error {
-	if c.Tail < 0 {
-		return misuse("--tail takes a number of lines", "")
+	tail := -1 // all
+	if c.Tail != nil {
+		if tail = *c.Tail; tail < 0 {
+			return misuse("--tail takes a number of lines", "")
+		}
 	}
 	only, err := c.sieve(time.Now())
 	if err != nil {
@@ -53,14 +56,15 @@ func (c *taskLog) Run(ctx context.Context, a *app) error {
 		}
 		at := logPlace{id: t.ID, offset: c.Offset, only: only, notes: a.Stderr, out: bytesOut{out}}
 		var lines *lineOut
-		if c.Grep != "" || c.Timestamps || c.Prefix || c.Tail > 0 && only.chooses() {
-			lines = &lineOut{w: out, grep: only.grep, stamps: c.Timestamps, keep: c.Tail}
+		if c.Grep != "" || c.Timestamps || c.Prefix || tail > 0 && only.chooses() {
+			lines = &lineOut{w: out, grep: only.grep, stamps: c.Timestamps, keep: max(tail, 0)}
 			if c.Prefix {
 				lines.prefix = t.ID
 			}
 			at.out = lines
-		} else if c.Tail > 0 {
-			if at.offset, err = tailOffset(ctx, eng, t.ID, c.Tail); err != nil {
+		}
+		if tail == 0 || tail > 0 && lines == nil {
+			if at.offset, err = tailOffset(ctx, eng, t.ID, tail); err != nil {
 				return err
 			}
 		}
@@ -171,6 +175,9 @@ func tailOffset(ctx context.Context, eng engine.Tasks, id perdure.TaskID, lines 
 	log, err := eng.TaskLog(ctx, id, -1, 1)
 	if err != nil {
 		return 0, fmt.Errorf("read the log of %s: %w", id, err)
+	}
+	if lines == 0 {
+		return log.End, nil
 	}
 	last := log.End - 1 // a line end at the very end ends the last line
 	for to := last; to > 0; {

@@ -161,6 +161,10 @@ func object() map[string]any {
 // kind is the schema of one key.
 func kind(key Key) map[string]any {
 	of := map[string]any{"description": key.Flag.Help}
+	is := key.Flag.Target.Type()
+	if is.Kind() == reflect.Pointer { // of what is something else than its zero when it is not said
+		is = is.Elem()
+	}
 	if !key.Project {
 		of["description"] = key.Flag.Help + " Not in a project's file."
 	}
@@ -171,7 +175,7 @@ func kind(key Key) map[string]any {
 		of["type"] = "boolean"
 	case key.Flag.Enum != "":
 		of["enum"] = strings.Split(key.Flag.Enum, ",")
-	case key.Flag.Target.Kind() == reflect.Int, key.Flag.Target.Kind() == reflect.Int64 && key.Flag.Target.Type().String() != "time.Duration", key.Flag.Target.Kind() == reflect.Uint64:
+	case is.Kind() == reflect.Int, is.Kind() == reflect.Int64 && is.String() != "time.Duration", is.Kind() == reflect.Uint64:
 		of["type"] = "integer"
 	default:
 		of["type"] = "string"
