@@ -125,6 +125,17 @@ func TestC14Lists(t *testing.T) {
 	}
 }
 
+// TestC14Cron: a time in words is answered with the form to type.
+func TestC14Cron(t *testing.T) {
+	t.Parallel()
+	for _, args := range []string{"schedule next @weekdays", "schedule create weekdays --session last --message hello"} {
+		code, _, talk := command{args: args, scene: &scene{}}.run(t.Context())
+		if code != exitUsage || !strings.Contains(talk, `"0 9 * * 1-5"`) {
+			t.Errorf("%s: exit code %d: %s", args, code, talk)
+		}
+	}
+}
+
 // TestC14Servers: what cannot be reached, and an address that is taken, are answered with what helps there.
 func TestC14Servers(t *testing.T) {
 	t.Parallel()

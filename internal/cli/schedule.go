@@ -127,7 +127,7 @@ func (a *app) tellComing(all []coming, zone *time.Location) {
 func readCron(text, zone string, from time.Time) (cron.Spec, *time.Location, error) {
 	spec, err := cron.Parse(text)
 	if err != nil {
-		return spec, nil, &fault{err: err, code: exitUsage, what: err.Error(), todo: "a cron expression has five fields: minute, hour, day of month, month, day of week"}
+		return spec, nil, &fault{err: err, code: exitUsage, what: err.Error(), todo: `"0 9 * * 1-5" is 9:00 on every weekday: five fields in quotes, minute, hour, day of month, month, day of week`}
 	}
 	at, err := time.LoadLocation(zone)
 	if err != nil || zone == "" || zone == "Local" {
