@@ -141,7 +141,7 @@ go vet "${packages[@]}"
 # dies at each of its commits in turn, what is about the disk and not about memory (power cuts, full disks, migrations that
 # are killed), and what plays the program as processes that are started, killed or followed from outside. So do those that
 # print figures.
-readonly plain='^(TestS7Everywhere|TestR12(PausedWorker|ThreeWorkers)|TestRetention(ForEver|PerState)|TestR02KillPoints|TestStreamKilledEverywhere|Test(Subagent)?CrashPoints|TestEngineO(nSQLite|nPostgres|verHTTP)|TestLaneStorm|TestR18(EveryCommit|SabotageIsNoticed)|TestR(01|03|0[5-8]|12Rival|15(KeysSurvive|Duplicates|Webhook)|20Followers|26|27|33Adopts).*|TestChaos.*|TestPages|TestReportOverProviders|TestScripts|TestMCPProxy.*|TestQuickRun)$'
+readonly plain='^(TestS7Everywhere|TestR12(PausedWorker|ThreeWorkers)|TestRetention(ForEver|PerState)|TestR02KillPoints|TestStreamKilledEverywhere|Test(Subagent)?CrashPoints|TestEngineO(nSQLite|nPostgres|verHTTP)|TestLaneStorm|TestR18(EveryCommit|SabotageIsNoticed)|TestR(01|03|0[5-8]|12Rival|15(KeysSurvive|Duplicates|Webhook)|20Followers|26|27|33Adopts).*|TestChaos.*|TestPages|TestH15Bulk|TestReportOverProviders|TestScripts|TestMCPProxy.*|TestQuickRun)$'
 # The simulation plays a few of its seeds with the detector, and all of them without: it decides by itself who comes when.
 readonly simulation='^TestR18(Simulation|SameSeedSameTrace)$'
 readonly figures='^(TestR13EveryTransition|TestR13KillAtFire|TestR14ThousandSchedules|TestS22BudgetRace)$'

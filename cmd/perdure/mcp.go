@@ -329,7 +329,7 @@ func (k keeper) dial(ctx context.Context) (io.ReadWriteCloser, error) {
 	}
 	defer out.Close()
 	process := exec.Command(self(), append([]string{"mcp", "keep", "--socket", k.socket, "--"}, k.command...)...)
-	process.Stderr, process.SysProcAttr, process.Env = out, &syscall.SysProcAttr{Setsid: true}, append(os.Environ(), k.env...)
+	process.Stderr, process.SysProcAttr, process.Env = out, &syscall.SysProcAttr{Setsid: true}, append(strangersEnv(), k.env...)
 	if err := process.Start(); err != nil {
 		return nil, fmt.Errorf("start the keeper: %w", err)
 	}
@@ -347,6 +347,17 @@ func (k keeper) dial(ctx context.Context) (io.ReadWriteCloser, error) {
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
+}
+
+// ownVariables open what is ours: a server of others is not handed them (S15). One that needs them is given them in mcp.json.
+var ownVariables = []string{"PERDURE_TOKEN", "PERDURE_DATABASE"}
+
+// strangersEnv is this program's environment for a server of others.
+func strangersEnv() []string {
+	return slices.DeleteFunc(os.Environ(), func(entry string) bool {
+		name, _, _ := strings.Cut(entry, "=")
+		return slices.Contains(ownVariables, name)
+	})
 }
 
 // serveProxy serves on a loopback address.

@@ -120,6 +120,22 @@ func TestMCPProxyDefinitions(t *testing.T) {
 	awaitGone(t, "mcpfixture "+world)
 }
 
+// TestS15ServersEnvironment: a server of others has the environment that it was started in, without what opens ours.
+func TestS15ServersEnvironment(t *testing.T) {
+	t.Setenv("PERDURE_TOKEN", "perdure_of_ours")
+	t.Setenv("THEIRS", "a word")
+	world := t.TempDir()
+	p := startMCP(t, "mcp", "proxy", "--data", shortDir(t), "--", "sh", "-c", `env >"$0/env"; exec mcpfixture "$0"`, world)
+	p.ask("tools/list", "")
+	p.leave()
+	awaitGone(t, "mcpfixture "+world)
+
+	env, err := os.ReadFile(filepath.Join(world, "env"))
+	if err != nil || !strings.Contains(string(env), "THEIRS=a word\n") || strings.Contains(string(env), "perdure_of_ours") {
+		t.Errorf("got %v, %q", err, env)
+	}
+}
+
 // TestMCPProxyFolders: a proxy stays in its data directory, and says what to do where its folder's path is too long for a socket.
 func TestMCPProxyFolders(t *testing.T) {
 	t.Parallel()
