@@ -86,12 +86,12 @@ func TestMCPProxyQuestions(t *testing.T) {
 	awaitGone(t, "mcpfixture "+world)
 }
 
-// TestMCPProxyDefinitions: a tool without a schema is shown with one, and one without a name is left out; the others are served. Who has
+// TestMCPProxyDefinitions: a tool without a schema is shown with one, and one without a name, or with that of another, is left out; the others are served. Who has
 // read a reply, and makes the same call again, makes a new one.
 func TestMCPProxyDefinitions(t *testing.T) {
 	t.Parallel()
 	world := t.TempDir()
-	more := `,{"name":"bare"},{"name":"","inputSchema":{"type":"object"}},{"name":"odd","inputSchema":{"type":"string"}},{"name":"task_list","inputSchema":{}}`
+	more := `,{"name":"bare"},{"name":"","inputSchema":{"type":"object"}},{"name":"odd","inputSchema":{"type":"string"}},{"name":"task_list","inputSchema":{}},{"name":"a.b","inputSchema":{}},{"name":"a_b","inputSchema":{}},{"name":"a_b","inputSchema":{}}`
 	if err := os.WriteFile(filepath.Join(world, "tools"), []byte(more), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +103,7 @@ func TestMCPProxyDefinitions(t *testing.T) {
 		names = append(names, entry.(map[string]any)["name"].(string))
 	}
 	slices.Sort(names)
-	if got := strings.Join(names, " "); got != "bare task_list work.slowly" {
+	if got := strings.Join(names, " "); got != "a_b bare task_list work.slowly" {
 		t.Errorf("got %s", got)
 	}
 	ids := map[string]bool{}

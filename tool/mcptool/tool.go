@@ -27,20 +27,28 @@ type Remote struct {
 var _ tool.Reattacher = (*Remote)(nil)
 
 // Tools makes tools of a server's. Their names are the server's, with what a name may not have replaced; a server's hints do
-// not choose a class (TL10). Conflict: two names become one.
+// not choose a class (TL10). Of two whose names become one, the one that has it already is taken, else the first; the log says which is
+// left out.
 func Tools(ctx context.Context, c *Client) ([]*Remote, error) {
 	defs, err := c.Definitions(ctx)
 	if err != nil {
 		return nil, err
 	}
 	seen := map[string]string{}
+	for _, def := range defs {
+		if name := safeName(def.Name); seen[name] == "" || name == def.Name {
+			seen[name] = def.Name
+		}
+	}
 	var all []*Remote
+	told := map[string]bool{}
 	for _, def := range defs {
 		name := safeName(def.Name)
-		if other, ok := seen[name]; ok {
-			return nil, fmt.Errorf("the tools %q and %q of the MCP server: %w: they would both be %s", other, def.Name, perdure.Conflict, name)
+		if seen[name] != def.Name || told[name] {
+			c.cfg.Log.Warn("a tool of the MCP server is left out: another one has its name", "tool", def.Name, "name", name)
+			continue
 		}
-		seen[name] = def.Name
+		told[name] = true
 		class := c.cfg.Classes[def.Name]
 		if class == "" {
 			class = perdure.AtMostOnce
