@@ -127,7 +127,7 @@ func TestAnswerThatIsTooLong(t *testing.T) {
 	long := func(bytes int) string {
 		return `printf '%s' '{"jsonrpc":"2.0","id":"'$id'","result":{"content":[{"type":"text","text":"'; head -c ` + strconv.Itoa(bytes) + ` /dev/zero | tr '\0' x; say '"}]}}'`
 	}
-	k := keepShell(t, speaks(`case $id in long/*) `+long(17<<20)+` ;; *) `+long(15<<20)+` ;; esac`))
+	k := keepShell(t, speaks(`case $id in long/*) `+long(17<<20)+` ;; *) `+long(2<<20)+` ;; esac`))
 	does := k.does(t, perdure.AtMostOnce)
 
 	if r := run(t, does, "long"); r.ErrorAs != perdure.ErrorUnknown || !strings.Contains(r.Text, "16 MiB") {
