@@ -133,7 +133,7 @@ func pauseAfterKill(t *testing.T, open Harness) {
 		t.Run(string(recovery), func(t *testing.T) {
 			t.Parallel()
 			s := begin(t, open, streaming(recovery))
-			s.midway()
+			s.keptMidway()
 			s.pause()
 			s.crash()
 			s.isPaused(true)

@@ -157,13 +157,26 @@ steps:
 // midway says something and returns when the agent has begun to answer.
 func (s *scene) midway() {
 	s.t.Helper()
+	s.answers(func(int) bool { return true })
+}
+
+// keptMidway says something and returns when the store has some of the answer: a frame goes on after that.
+func (s *scene) keptMidway() {
+	s.t.Helper()
+	s.answers(func(offset int) bool { return offset > 0 })
+}
+
+// answers says something and returns when a piece of the answer is at an offset that will do.
+func (s *scene) answers(enough func(offset int) bool) {
+	s.t.Helper()
 	s.say("where is it?")
 	seen := errors.New("seen")
 	err := s.eng.Follow(s.ctx, s.id, 0, func(f engine.Frame) error {
-		if f.Type == "output.message.delta" {
+		d, err := pieceOf(f)
+		if err == nil && d != nil && enough(d.Offset) {
 			return seen
 		}
-		return nil
+		return err
 	})
 	if !errors.Is(err, seen) {
 		s.t.Fatalf("the answer does not begin: %v; journal:\n%s", err, s.story())
@@ -178,6 +191,22 @@ func streaming(recovery perdure.RecoveryMode) Setup {
 `}
 }
 
+// piece is a part of an answer as followers get it.
+type piece struct {
+	Message perdure.MessageID `json:"message_id"`
+	Offset  int               `json:"offset"`
+	Delta   string            `json:"delta"`
+}
+
+// pieceOf reads a frame; nil: it is something else.
+func pieceOf(f engine.Frame) (*piece, error) {
+	if f.Type != "output.message.delta" {
+		return nil, nil
+	}
+	d := new(piece)
+	return d, perdure.DecodeKnownJSON(f.Data, d)
+}
+
 // deltasOnly follows an answer from before its question: what comes live is what is new, in order, and each piece once.
 func deltasOnly(t *testing.T, open Harness) { // TN6, EV6
 	s := begin(t, open, streaming(""))
@@ -187,14 +216,8 @@ func deltasOnly(t *testing.T, open Harness) { // TN6, EV6
 			asked = true
 			s.say("where is it?")
 		}
-		if f.Type != "output.message.delta" {
-			return nil
-		}
-		var d struct {
-			Message perdure.MessageID `json:"message_id"`
-			Delta   string            `json:"delta"`
-		}
-		if err := perdure.DecodeKnownJSON(f.Data, &d); err != nil {
+		d, err := pieceOf(f)
+		if d == nil || err != nil {
 			return err
 		}
 		pieces++
@@ -216,7 +239,7 @@ func deltasOnly(t *testing.T, open Harness) { // TN6, EV6
 
 func continuesAfterKill(t *testing.T, open Harness) { // TN19, TN20
 	s := begin(t, open, streaming(""))
-	s.midway()
+	s.keptMidway()
 	s.crash()
 	s.rest()
 
@@ -226,7 +249,7 @@ func continuesAfterKill(t *testing.T, open Harness) { // TN19, TN20
 
 func finalizesAfterKill(t *testing.T, open Harness) { // TN20
 	s := begin(t, open, streaming(perdure.RecoverFinalize))
-	s.midway()
+	s.keptMidway()
 	s.crash()
 	s.rest()
 
@@ -240,7 +263,7 @@ func finalizesAfterKill(t *testing.T, open Harness) { // TN20
 
 func restartsAfterKill(t *testing.T, open Harness) { // TN20
 	s := begin(t, open, streaming(perdure.RecoverRestart))
-	s.midway()
+	s.keptMidway()
 	s.crash()
 	s.rest()
 
@@ -265,7 +288,7 @@ func restartsSameMessage(t *testing.T, open Harness) { // TN3, TN20
 
 func interruptsAfterKill(t *testing.T, open Harness) { // RC8, TN20
 	s := begin(t, open, streaming(""))
-	s.midway()
+	s.keptMidway()
 	s.Stop(t)
 	if err := s.eng.Interrupt(s.ctx, s.id, "user", "enough"); err != nil {
 		t.Fatal(err)
@@ -399,15 +422,8 @@ type answered struct {
 
 // take notes a frame by the rule of output.message.delta.
 func (a *answered) take(f engine.Frame) error {
-	if f.Type != "output.message.delta" {
-		return nil
-	}
-	var d struct {
-		Message perdure.MessageID `json:"message_id"`
-		Offset  int               `json:"offset"`
-		Delta   string            `json:"delta"`
-	}
-	if err := perdure.DecodeKnownJSON(f.Data, &d); err != nil {
+	d, err := pieceOf(f)
+	if d == nil || err != nil {
 		return err
 	}
 	a.pieces++
@@ -422,7 +438,7 @@ func (a *answered) take(f engine.Frame) error {
 // joinsAnswer follows an answer from its midst on: the text so far comes once, then what is new, and no piece of it is missing.
 func joinsAnswer(t *testing.T, open Harness) { // ST4
 	s := begin(t, open, streaming(""))
-	s.midway()
+	s.keptMidway()
 	last := s.fold().Seq
 	for _, after := range []int64{0, last} {
 		var got answered

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"syscall"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -20,8 +21,13 @@ func (s *Server) ServeStdio(ctx context.Context, in io.ReadCloser, out io.WriteC
 		return fmt.Errorf("serve stdio: %w configuration: Local is required", perdure.Invalid)
 	}
 	err := s.mcp.Run(ctx, &pipes{s: s, inner: &mcp.IOTransport{Reader: in, Writer: out}})
-	if err == nil || ctx.Err() != nil || errors.Is(err, io.EOF) || errors.Is(err, mcp.ErrConnectionClosed) {
+	if err == nil || ctx.Err() != nil {
 		return nil
+	}
+	for _, gone := range []error{io.EOF, mcp.ErrConnectionClosed, io.ErrClosedPipe, syscall.EPIPE} { // the last two: before its answer
+		if errors.Is(err, gone) {
+			return nil
+		}
 	}
 	return fmt.Errorf("serve stdio: %w", err)
 }

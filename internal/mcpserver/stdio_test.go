@@ -1,9 +1,11 @@
 package mcpserver_test
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -42,6 +44,32 @@ func onStdio(t *testing.T, server *mcpserver.Server, version string) *mcp.Client
 		}
 	})
 	return session
+}
+
+// TestStdioClientGoes lets the client go before its answer is written: that is how clients end, and no error.
+func TestStdioClientGoes(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, mcpserver.Config{Local: &mcpserver.Principal{ID: "local"}})
+	theirIn, ourOut := io.Pipe()
+	ourIn, theirOut := io.Pipe()
+	served := make(chan error, 1) // of one client
+	go func() { served <- r.server.ServeStdio(t.Context(), ourIn, ourOut) }()
+	say := func(line string) {
+		if _, err := io.WriteString(theirOut, line+"\n"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	say(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}`)
+	if answer, err := bufio.NewReader(theirIn).ReadString('\n'); err != nil || !strings.Contains(answer, `"result"`) {
+		t.Fatalf("%s, %v", answer, err)
+	}
+	say(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	_ = theirIn.Close() // it has no errors
+	say(`{"jsonrpc":"2.0","id":2,"method":"tools/list"}`)
+	_ = theirOut.Close()
+	if err := <-served; err != nil {
+		t.Errorf("got %v", err)
+	}
 }
 
 // lateNote is an engine that hears that the first reply was written when the second call is being looked up: as late as can be.

@@ -23,5 +23,14 @@ func flock(file *os.File) error {
 	return nil
 }
 
+// unflock gives the lock back, for whoever else has its description: a child that has not become its program yet keeps a
+// lock that is merely closed.
+func unflock(file *os.File) error {
+	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_UN); err != nil {
+		return fmt.Errorf("%w: unlock %s: %w", perdure.Storage, file.Name(), err)
+	}
+	return nil
+}
+
 // dead reports whether there is no process of a number any more.
 func dead(pid int) bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }

@@ -70,7 +70,7 @@ func lockDir(dir string, now time.Time, program string) (*dirLock, error) {
 // release empties the file and gives the lock back. The file stays: to remove it would let two processes
 // hold two files of one name.
 func (l *dirLock) release() error {
-	return errors.Join(l.file.Truncate(0), l.file.Close())
+	return errors.Join(l.file.Truncate(0), unflock(l.file), l.file.Close())
 }
 
 func writeHolder(file *os.File, now time.Time, program string) error {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -57,5 +58,32 @@ func TestLockOfADeadHolder(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestLockIsGivenBackForAll gives the lock back while a child has it, too, that has not become its program yet: it is free
+// at once, since the holder lives and nobody would wait for the child (R30).
+func TestLockIsGivenBackForAll(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	lock, err := lockDir(dir, time.Now(), "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	heir, err := syscall.Dup(int(lock.file.Fd())) // of one description, as after a fork
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = syscall.Close(heir) }()
+	if err := lock.release(); err != nil {
+		t.Fatal(err)
+	}
+
+	next, err := lockDir(dir, time.Now(), "test")
+	if err != nil {
+		t.Fatalf("got %v", err)
+	}
+	if err := next.release(); err != nil {
+		t.Error(err)
 	}
 }
