@@ -133,21 +133,22 @@ need_strace
 need_nginx
 need_postgres
 export CGO_ENABLED=1 # for the race detector only
+export GORACE=atexit_sleep_ms=0 # else each process that it watches takes a second to end
 packages=("${@:-./...}")
 step "go vet ${packages[*]}"
 go vet "${packages[@]}"
 # These run without the detector, which would make them several times as slow and find nothing that it does not find elsewhere:
 # the engine's suite over SQLite, Postgres and the wire (it runs with it over memory), twenty thousand steps on lanes, what
 # dies at each of its commits in turn, what is about the disk and not about memory (power cuts, full disks, migrations that
-# are killed), and what plays the program as processes that are started, killed or followed from outside. So do those that
-# print figures.
-readonly plain='^(TestS7Everywhere|TestR12(PausedWorker|ThreeWorkers)|TestRetention(ForEver|PerState)|TestR02KillPoints|TestStreamKilledEverywhere|Test(Subagent)?CrashPoints|TestEngineO(nSQLite|nPostgres|verHTTP)|TestLaneStorm|TestR18(EveryCommit|SabotageIsNoticed)|TestR(01|03|0[5-8]|12Rival|15(KeysSurvive|Duplicates|Webhook)|20Followers|26|27|33Adopts).*|TestChaos.*|TestPages|TestH15Bulk|TestReportOverProviders|TestScripts|TestMCPProxy.*|TestQuickRun)$'
+# are killed), what plays the program or its commands as processes that are started, killed or followed from outside, and what
+# reads megabytes of one stream. So do those that print figures.
+readonly plain='^(TestS7Everywhere|TestR12(PausedWorker|ThreeWorkers)|TestRetention(ForEver|PerState)|TestR02KillPoints|TestStreamKilledEverywhere|Test(Subagent)?CrashPoints|TestEngineO(nSQLite|nPostgres|verHTTP)|TestLaneStorm|TestR18(EveryCommit|SabotageIsNoticed)|TestR(01|03|0[5-8]|12Rival|15(KeysSurvive|Duplicates|Webhook)|20Followers|26|27|33Adopts).*|TestChaos.*|TestPages|TestH15Bulk|TestReportOverProviders|TestScripts|TestMCPProxy.*|TestMCPExternalAgentKills|TestQuickRun|TestC[0-2][0-9].*|TestPauseSurvivesKills|TestBehindNginx|TestConfinedLocal|TestS1(1Escapes|2Bombs)|TestR20SlowClient|TestS6Bodies|TestEndlessAnswers|TestL(ong|arge)Events)$'
 # The simulation plays a few of its seeds with the detector, and all of them without: it decides by itself who comes when.
 readonly simulation='^TestR18(Simulation|SameSeedSameTrace)$'
 readonly figures='^(TestR13EveryTransition|TestR13KillAtFire|TestR14ThousandSchedules|TestS22BudgetRace)$'
-# So do whole packages: what runs hardly anything side by side, and what works on SQLite, of which the detector would watch all;
-# what the store on it shares with the one on Postgres runs with it there.
-readonly quiet='/(docs|internal/(archtest|session(file|port|sql))|store/sqlite|tool/web)$'
+# So do whole packages: what runs hardly anything side by side, as commands, examples and measurements do, and what works on
+# SQLite, of which the detector would watch all; what the store on it shares with the one on Postgres runs with it there.
+readonly quiet='/(bench(/[a-z]+)?|docs|examples/[a-z]+|internal/(archtest|cli(/[a-z]+)?|manual|session(file|port|sql))|store/sqlite|tool/web)$'
 calm=()
 raced=("${packages[@]}")
 if (($# == 0)); then
@@ -157,7 +158,7 @@ fi
 step "go test -race -shuffle=on -skip $plain ${packages[*]}, but for ${calm[*]:-none}"
 SEEDS=30 TWICE=2 go test -race -shuffle=on -timeout=20m -skip "$plain|TestR13KillAtFire|TestR14ThousandSchedules|TestS22BudgetRace" "${raced[@]}"
 if (($# == 0)); then
-	packages=(./bench/... ./cmd/perdure ./engine/local ./engine/remote ./internal/api ./internal/sim) # that have them
+	packages=(./cmd/perdure ./engine/local ./engine/remote ./internal/{api,sim,supervise} ./model/{anthropic,openai}) # that have them
 	step "go test -shuffle=on ${calm[*]}"
 	go test -shuffle=on -timeout=20m "${calm[@]}"
 fi

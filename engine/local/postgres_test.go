@@ -18,7 +18,8 @@ func TestEngineOnPostgres(t *testing.T) {
 		url := pgtest.Database(t, migrated)
 		open := func(t *testing.T) store.Store {
 			t.Helper()
-			st, err := postgres.Open(t.Context(), postgres.Config{URL: url})
+			// Few connections: each is a process of the server, and to start them took longer than the laws.
+			st, err := postgres.Open(t.Context(), postgres.Config{URL: url, Writers: 3, Readers: 1})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -49,7 +49,7 @@ func TestRetryAfter(t *testing.T) {
 			defer stop()
 			b.happen(id, perdure.TurnCompleted{})
 
-			settle(2 * time.Hour)
+			settle(c.most + time.Minute)
 
 			posts := b.out.at("busy.example")
 			if len(posts) != 2 {

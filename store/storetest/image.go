@@ -115,7 +115,7 @@ func imageFields(s *subject) {
 
 func hostileImages(s *subject) {
 	session := s.session()
-	for n, text := range append(hostile(), strings.Repeat("\x00\xff long", 100_000)) {
+	for n, text := range append(hostile(), strings.Repeat("\x00\xff long", 10_000)) {
 		i := s.newImage(session, fmt.Sprint(n, text))
 		if len(text) <= store.MaxImageNameBytes {
 			i.Filename = text
