@@ -39,7 +39,7 @@ type Costs interface {
 
 // CostQuery is what is asked for. The zero value asks for all, by session.
 type CostQuery struct {
-	Group   string            // session, agent, model, tool or day (UTC); empty: session
+	Group   string            // session, agent, model, tool, schedule or day (UTC); empty: session
 	Session perdure.SessionID // with its subagents; empty: all
 	Since   time.Time         // zero: since ever
 }

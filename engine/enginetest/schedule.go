@@ -89,15 +89,33 @@ func scheduleFires(t *testing.T, open Harness) { // SC15, SC25
 	if !strings.HasPrefix(s.final(), "home: ") { // SC27
 		t.Errorf("the run came home as %q", s.final())
 	}
+	s.costs(made.ID, 1)
+}
+
+// costs wants so many questions to the model on the account of a schedule, and those of everybody else on none.
+func (s *scene) costs(id perdure.ScheduleID, asked int64) {
+	s.t.Helper()
+	report, err := s.eng.Costs(s.ctx, engine.CostQuery{Group: "schedule"})
+	calls := map[string]int64{}
+	for _, line := range report.Items {
+		calls[line.Key] += line.ModelCalls
+	}
+	if rest := report.Total.ModelCalls - asked; err != nil || calls[string(id)] != asked || calls["(none)"] != rest {
+		s.t.Errorf("got %v of %d questions, %v; want %d of %s; journal:\n%s", calls, report.Total.ModelCalls, err, asked, id, s.story())
+	}
 }
 
 func scheduleSpeaks(t *testing.T, open Harness) { // SC14: a message is an input
 	s := begin(t, open, Setup{Script: "steps: [{text: looked, repeat: true}]"})
 	one := s.once()
 	one.Action = perdure.ScheduleAction{Message: "look around"}
-	s.create(one)
+	made := s.create(one)
 	fire := s.fired(1)
 	s.rest()
+	s.costs(made.ID, 1)
+	s.say("and you?")
+	s.rest()
+	s.costs(made.ID, 1)
 
 	if got := nth[perdure.MessageReceived](s, 1, nil); fire.Message != got.Message.ID || got.Message.Text() != "look around" || got.Source != "schedule" || s.final() != "looked" {
 		t.Errorf("got %+v of %+v, answered %q", got, fire, s.final())

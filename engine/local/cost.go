@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -19,11 +20,12 @@ const costSource = "the usage that providers reported, as the journals have it, 
 
 // The groups of a report of costs.
 const (
-	bySession = "session"
-	byAgent   = "agent"
-	byModel   = "model"
-	byTool    = "tool"
-	byDay     = "day"
+	bySession  = "session"
+	byAgent    = "agent"
+	byModel    = "model"
+	byTool     = "tool"
+	bySchedule = "schedule"
+	byDay      = "day"
 )
 
 // Costs adds up what the journals say. It reads them all, page by page, so it is as of no single moment. What a session that
@@ -33,8 +35,8 @@ func (e *Engine) Costs(ctx context.Context, q engine.CostQuery) (engine.CostRepo
 		q.Group = bySession
 	}
 	t := tally{q: q, meter: e.meter, prices: e.meter.Prices(), lines: map[string]*engine.CostLine{}, total: engine.CostLine{Key: "total"}}
-	if !slices.Contains([]string{bySession, byAgent, byModel, byTool, byDay}, q.Group) {
-		return engine.CostReport{}, fmt.Errorf("costs: %w group %.40q: session, agent, model, tool or day", perdure.Invalid, q.Group)
+	if !slices.Contains([]string{bySession, byAgent, byModel, byTool, bySchedule, byDay}, q.Group) {
+		return engine.CostReport{}, fmt.Errorf("costs: %w group %.40q: session, agent, model, tool, schedule or day", perdure.Invalid, q.Group)
 	}
 	var sessions []store.Session
 	err := e.view(ctx, func(r store.Reader) (err error) {
@@ -54,7 +56,7 @@ func (e *Engine) Costs(ctx context.Context, q engine.CostQuery) (engine.CostRepo
 
 // tallySession reads a journal. A session that is deleted meanwhile used nothing.
 func (e *Engine) tallySession(ctx context.Context, t *tally, id perdure.SessionID) error {
-	t.agent, t.asked = "", ""
+	t.agent, t.asked, t.began = "", "", fired{of: map[string]perdure.ScheduleID{}}
 	for after := int64(0); ; {
 		var events []perdure.Event
 		err := e.view(ctx, func(r store.Reader) (err error) {
@@ -78,11 +80,37 @@ type tally struct {
 	meter  *meter.Meter
 	agent  string // of the session that is read
 	asked  string // the model that its agent names
+	began  fired  // by whom its turns were begun
 	lines  map[string]*engine.CostLine
 	total  engine.CostLine
 }
 
+// fired knows which schedule began the turn that is read.
+type fired struct {
+	of   map[string]perdure.ScheduleID // by the message that a fire put in, or the task that it started
+	turn perdure.ScheduleID            // empty: none
+	home bool                          // what comes home next has begun the turn
+}
+
+func (d *fired) add(fact perdure.Fact) {
+	switch f := fact.(type) {
+	case perdure.ScheduleFired:
+		d.of[string(f.Fire.Message)], d.of[string(f.Fire.Task)] = f.Fire.Schedule, f.Fire.Schedule
+		delete(d.of, "") // it is one of both
+	case perdure.TurnStarted:
+		d.turn, d.home = d.of[string(f.MessageID)], f.Cause == perdure.CauseDelivery
+	case perdure.TaskDelivered:
+		for _, id := range f.TaskIDs {
+			if d.home {
+				d.turn = cmp.Or(d.turn, d.of[string(id)])
+			}
+		}
+		d.home = false
+	}
+}
+
 func (t *tally) add(e perdure.Event) {
+	t.began.add(e.Fact)
 	switch f := e.Fact.(type) {
 	case perdure.SessionCreated:
 		t.agent, t.asked = f.Agent.Name, f.Agent.Model
@@ -128,6 +156,8 @@ func (t *tally) line(e perdure.Event, model, tool string) *engine.CostLine {
 		key = orWord(model, "(tools)")
 	case byTool:
 		key = orWord(tool, "(steps)")
+	case bySchedule:
+		key = orWord(string(t.began.turn), "(none)")
 	case byDay:
 		key = e.At.UTC().Format(time.DateOnly)
 	}

@@ -98,7 +98,7 @@ func (a *API) budgetOperations() {
 	read(a, operation{
 		id: "get-costs", path: "/v1/costs", policy: reads, summary: "Add up what was used and what that cost",
 	}, func(ctx context.Context, in *struct {
-		Group   string            `query:"group" enum:"session,agent,model,tool,day" doc:"Of what there is a line each; session when it is not said."`
+		Group   string            `query:"group" enum:"session,agent,model,tool,schedule,day" doc:"Of what there is a line each; session when it is not said. A schedule's are the turns that its fires began, and those that its runs began when they came home."`
 		Session perdure.SessionID `query:"session" doc:"Only this session and its subagents."`
 		Since   time.Time         `query:"since" doc:"Only what was used from this moment on."`
 	}) (*oneCosts, error) {

@@ -17,7 +17,7 @@ type costCommand struct {
 }
 
 type costReport struct {
-	By      string `help:"A line for each session, agent, model, tool or day." enum:"session,agent,model,tool,day" default:"session"`
+	By      string `help:"A line for each session, agent, model, tool, schedule or day." enum:"session,agent,model,tool,schedule,day" default:"session"`
 	Session string `help:"Only this session and its subagents." placeholder:"ID"`
 	Since   string `help:"Only from this day on (2006-01-02, in UTC), or from a moment as of RFC 3339." placeholder:"DAY"`
 	output
