@@ -239,7 +239,7 @@ func (d *desk) stands(session string) {
 // alive counts the commands that run under a supervisor.
 func alive(t *testing.T, data string) (n int) {
 	t.Helper()
-	all, err := processes(t.Context(), data)
+	all, err := processesIn(t.Context(), data)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -64,7 +64,7 @@ func wired(terminal cli.Terminal, known *redact.Set) cli.World {
 			return serve(ctx, s)
 		},
 		TryModel: func(ctx context.Context, name string) (cli.Trial, error) { return tryModel(ctx, name, known) },
-		Diagnose: diagnose, Processes: processes,
+		Diagnose: diagnose, Supervised: supervised{},
 		Admin:     admin.Hands{Garbage: garbage, RotateKey: rotateKey, Schema: schemaOf, Migrate: migrate},
 		WayOut:    cli.WayOut{Rules: readRules, SetRules: writeRules, Try: tryWayOut},
 		Demo:      demo.Show{Program: self(), Open: openDemo, Stage: stageDemo},

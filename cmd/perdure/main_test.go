@@ -20,6 +20,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/cli"
 	"github.com/perdure/perdure/internal/supervise"
 	"github.com/perdure/perdure/tool/shell"
 )
@@ -181,7 +182,7 @@ func untilList(ts *testscript.TestScript, _ bool, args []string) {
 // untilalive waits until a supervised command is up.
 func untilAlive(ts *testscript.TestScript, _ bool, _ []string) {
 	poll(ts, "alive", func() bool {
-		all, err := processes(context.Background(), ts.Getenv("PERDURE_DATA"))
+		all, err := processesIn(context.Background(), ts.Getenv("PERDURE_DATA"))
 		return err == nil && len(all) == 1 && all[0].State == "alive" && all[0].PID != 0
 	})
 }
@@ -255,14 +256,14 @@ func killSupervisor(ts *testscript.TestScript, _ bool, _ []string) {
 		ts.Fatalf("%d commands ran, want one", n)
 	}
 	poll(ts, "gone", func() bool {
-		all, err := processes(context.Background(), ts.Getenv("PERDURE_DATA"))
+		all, err := processesIn(context.Background(), ts.Getenv("PERDURE_DATA"))
 		return err == nil && all[0].State == "gone"
 	})
 }
 
 // killCommands kills whatever a script left behind, and says how many commands that were.
 func killCommands(data string) (killed int) {
-	all, err := processes(context.Background(), data)
+	all, err := processesIn(context.Background(), data)
 	if err != nil {
 		return 0
 	}
@@ -278,4 +279,9 @@ func killCommands(data string) (killed int) {
 		}
 	}
 	return killed
+}
+
+// processesIn lists the supervised commands of a data directory that keeps its own database.
+func processesIn(ctx context.Context, data string) ([]cli.Process, error) {
+	return supervised{}.Processes(ctx, cli.Opening{Access: cli.Reading, Dir: data})
 }

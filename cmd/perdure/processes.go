@@ -8,24 +8,47 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/cli"
 	"github.com/perdure/perdure/internal/supervise"
 )
 
-// processes lists the commands that were run under a supervisor, with the calls and tasks that they belong to.
-func processes(ctx context.Context, dataDir string) ([]cli.Process, error) {
+// supervised is what runs, or ran, under supervisors of a data directory.
+type supervised struct{}
+
+// EndProcess implements cli.Supervised.
+func (supervised) EndProcess(ctx context.Context, p cli.Process) error {
+	runner, err := supervise.New(supervise.Config{})
+	if err != nil {
+		return err
+	}
+	remains, run, err := runner.Find(ctx, p.Dir)
+	if err != nil || remains != supervise.Alive {
+		return err
+	}
+	if err := run.Stop(ctx, endGrace); err != nil && !errors.Is(err, supervise.Vanished) {
+		return fmt.Errorf("end %d: %w", p.PID, err)
+	}
+	return nil
+}
+
+// endGrace is how long a command that nobody waits for may take to clean up.
+const endGrace = 5 * time.Second
+
+// Processes implements cli.Supervised.
+func (supervised) Processes(ctx context.Context, o cli.Opening) ([]cli.Process, error) {
 	runner, err := supervise.New(supervise.Config{})
 	if err != nil {
 		return nil, err
 	}
-	root := filepath.Join(dataDir, runsFolder)
+	root := filepath.Join(o.Dir, runsFolder)
 	found, err := runner.List(ctx, root)
 	if err != nil {
 		return nil, fmt.Errorf("list %s: %w", root, err)
 	}
-	owners, err := runOwners(ctx, dataDir)
+	owners, err := runOwners(ctx, o)
 	if err != nil {
 		return nil, err
 	}
@@ -48,9 +71,9 @@ func processes(ctx context.Context, dataDir string) ([]cli.Process, error) {
 
 // runOwners returns the task or call of every call in the ledger, by the name that tool/shell gives its run
 // directories. Without a database nobody owns anything.
-func runOwners(ctx context.Context, dataDir string) (map[string]string, error) {
+func runOwners(ctx context.Context, o cli.Opening) (map[string]string, error) {
 	owners := map[string]string{}
-	eng, err := open(ctx, cli.Opening{Access: cli.Reading, Dir: dataDir})
+	eng, err := open(ctx, o)
 	if errors.Is(err, perdure.NotFound) {
 		return owners, nil
 	}

@@ -102,7 +102,7 @@ func (p place) untilRunning() {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		all, err := processes(ctx, p.data)
+		all, err := processesIn(ctx, p.data)
 		if err == nil && len(all) == 1 && all[0].PID != 0 {
 			return
 		}

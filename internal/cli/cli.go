@@ -49,9 +49,8 @@ type World struct {
 	// TryModel asks a model for its smallest answer. Invalid: the name says no model of this build, or its script cannot be read.
 	TryModel func(ctx context.Context, name string) (Trial, error)
 	// Diagnose looks for what keeps perdure from working with a data directory. It changes nothing.
-	Diagnose func(ctx context.Context, dataDir string) []Check
-	// Processes lists the commands that were run under a supervisor.
-	Processes func(ctx context.Context, dataDir string) ([]Process, error)
+	Diagnose   func(ctx context.Context, dataDir string) []Check
+	Supervised // of this machine
 
 	// Serve holds a data directory and answers requests until ctx ends. The error is that of Open, or of the address.
 	Serve func(context.Context, Serving) error

@@ -30,20 +30,11 @@ const (
 	Bad  Health = "bad"
 )
 
-// Process is a command that was run under a supervisor.
-type Process struct {
-	Dir        string    `json:"dir"`
-	State      string    `json:"state"`                // of the run directory, or "damaged"
-	PID        int       `json:"pid,omitempty"`        // of the command; 0: it was not up
-	Supervisor int       `json:"supervisor,omitempty"` // its pid
-	Program    string    `json:"program,omitempty"`
-	StartedAt  time.Time `json:"started_at,omitzero"`
-	Owner      string    `json:"owner,omitempty"` // the task or call in the journal that it belongs to; empty: none is known
-	Error      string    `json:"error,omitempty"`
-}
-
 type doctorCommand struct {
 	Processes bool `help:"List the commands that were run under a supervisor."`
+	Kill      int  `help:"With --processes: end the one of this PID, and all that it started. It must be nobody's: a task's ends with perdure task cancel." placeholder:"PID"`
+	DryRun    bool `help:"With --kill: only say what would be ended."`
+	Yes       bool `short:"y" help:"With --kill: do not ask, also on a terminal."`
 	output
 }
 
@@ -51,6 +42,9 @@ type doctorCommand struct {
 func (c *doctorCommand) Run(ctx context.Context, a *app) error {
 	if c.Processes {
 		return c.processes(ctx, a)
+	}
+	if c.Kill != 0 || c.DryRun || c.Yes {
+		return misuse("--kill, --dry-run and --yes are of --processes", "add --processes")
 	}
 	checks := a.Diagnose(ctx, a.flags.Data)
 	if a.flags.Server != "" {
@@ -113,27 +107,6 @@ func (c *doctorCommand) tell(a *app, check Check) {
 	}
 }
 
-func (c *doctorCommand) processes(ctx context.Context, a *app) error {
-	all, err := a.Processes(ctx, a.flags.Data)
-	if err != nil {
-		return err
-	}
-	now := a.now()
-	list := listing[Process]{
-		noun: "supervised commands",
-		head: []string{"STATE", "PID", "STARTED", "OWNER", "PROGRAM"},
-		name: func(p Process) string { return p.Dir },
-		row: func(p Process) []cell {
-			owner := cell{text: p.Owner}
-			if p.Owner == "" {
-				owner = cell{"not known", yellow}
-			}
-			return []cell{{text: p.State}, {text: pid(p.PID)}, {text: ago(p.StartedAt, now)}, owner, {text: p.Program + p.Error}}
-		},
-	}
-	return list.print(ctx, a, c.output, all)
-}
-
 // desk is what the commands of admin use of the command line.
 type desk struct{ *app }
 
@@ -178,10 +151,3 @@ func (d desk) MCP() mcp.Hands { return d.World.MCP }
 
 // Streams implements mcp.Desk.
 func (d desk) Streams() (io.Reader, io.Writer) { return d.stdin, d.Stdout }
-
-func pid(n int) string {
-	if n == 0 {
-		return ""
-	}
-	return fmt.Sprint(n)
-}

@@ -257,7 +257,11 @@ func (c *fileRm) Run(ctx context.Context, a *app) error {
 		if f.Directory && c.Recursive {
 			what += ", with all below it,"
 		}
+		full := &fault{err: perdure.Conflict, what: f.Path + " is a directory, and is not empty: nothing was removed", todo: "-r removes it with all below it"}
 		if c.DryRun {
+			if inside, err := eng.Files(ctx, s.ID, f.Path, false); err == nil && len(inside) > 0 && f.Directory && !c.Recursive {
+				return full
+			}
 			a.say("would remove %s", strings.TrimSuffix(what, ","))
 			return nil
 		}
@@ -266,7 +270,7 @@ func (c *fileRm) Run(ctx context.Context, a *app) error {
 		}
 		err = eng.RemoveFile(ctx, s.ID, engine.FileRemoval{Path: f.Path, Recursive: c.Recursive, By: operator})
 		if f.Directory && !c.Recursive && errors.Is(err, perdure.Conflict) {
-			return &fault{err: err, what: f.Path + " is a directory, and is not empty: nothing was removed", todo: "-r removes it with all below it"}
+			return full
 		}
 		if err != nil {
 			return err
