@@ -82,8 +82,8 @@ func (s *supervisor) supervise() Exit {
 		s.out.close(&e)
 		return e
 	}
+	s.tellCommand() // before any output: who has read of a command can prove what is left of it when we are dead
 	pumps := s.startPumps()
-	s.tellCommand()
 	debug.FreeOSMemory() // the host program's start has left garbage behind, and we may live for days
 
 	s.await()
