@@ -148,7 +148,7 @@ readonly simulation='^TestR18(Simulation|SameSeedSameTrace)$'
 readonly figures='^(TestR13EveryTransition|TestR13KillAtFire|TestR14ThousandSchedules|TestS22BudgetRace)$'
 # So do whole packages: what runs hardly anything side by side, as commands, examples and measurements do, and what works on
 # SQLite, of which the detector would watch all; what the store on it shares with the one on Postgres runs with it there.
-readonly quiet='/(bench(/[a-z]+)?|docs|examples/[a-z]+|internal/(archtest|cli(/[a-z]+)?|manual|session(file|port|sql))|store/sqlite|tool/web)$'
+readonly quiet='/(bench(/[a-z]+)?|docs|examples/[a-z]+|internal/(archtest|backup|cli(/[a-z]+)?|linear|manual|session(file|port|sql))|store/sql(ite|store)|tool/(tooltest|web))$'
 calm=()
 raced=("${packages[@]}")
 if (($# == 0)); then
@@ -163,7 +163,7 @@ if (($# == 0)); then
 	go test -shuffle=on -timeout=20m "${calm[@]}"
 fi
 step "go test -shuffle=on -run $plain|$simulation ${packages[*]}"
-SEEDS=400 go test -shuffle=on -timeout=20m -run "$plain|$simulation" "${packages[@]}"
+SEEDS=250 go test -shuffle=on -timeout=20m -run "$plain|$simulation" "${packages[@]}"
 if (($# == 0)); then
 	packages=(./internal/cron ./internal/meter ./engine/local)
 fi

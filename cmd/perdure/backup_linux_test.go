@@ -23,7 +23,7 @@ import (
 // it happens again. PERDURE_BACKUPS says how often.
 func TestR27BackupsUnderLoad(t *testing.T) {
 	t.Parallel()
-	backups := counted(t, "PERDURE_BACKUPS", 3)
+	backups := counted(t, "PERDURE_BACKUPS", 2)
 	d := newDoorway(t, nil)
 	d.start()
 	model := d.script(`

@@ -42,7 +42,7 @@ func chaosRun(t *testing.T, args ...string) (r chaos.Report, code int, talk stri
 // stuck. More kills: perdure chaos --kills 1000.
 func TestR01RandomKill(t *testing.T) {
 	t.Parallel()
-	kills := "20"
+	kills := "12"
 	if testing.Short() {
 		kills = "5"
 	}
