@@ -1,7 +1,10 @@
 package supervise_test
 
 import (
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -183,5 +186,23 @@ func TestKilledSupervisor(t *testing.T) {
 	s.find(supervise.Gone)
 	if err := run.Stop(s.soon(), 0); !isKind(err, supervise.Vanished) {
 		t.Errorf("Stop ends with %v", err)
+	}
+}
+
+// TestToldBeforeOutput reads from commands that speak at once. Whoever has read something finds the command in the record, and
+// so can prove what is left of it should its supervisor die now.
+func TestToldBeforeOutput(t *testing.T) {
+	t.Parallel()
+	for range 20 {
+		s := newScene(t)
+		run := s.start(s.shell("echo a"))
+		heard := errors.New("heard")
+		if _, err := run.Follow(s.soon(), 0, func(supervise.Chunk) error { return heard }); !errors.Is(err, heard) {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(filepath.Join(s.dir, "record"))
+		if err != nil || strings.Contains(string(text), `"command_pid":0,`) {
+			t.Fatalf("output came, and the record names no command: %s, %v", text, err)
+		}
 	}
 }
