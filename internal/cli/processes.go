@@ -58,7 +58,7 @@ func (c *doctorCommand) processes(ctx context.Context, a *app) error {
 	}
 	for _, p := range all {
 		if p.alive() && p.Owner == "" {
-			a.say("%d is nobody's:  %s doctor %s--processes --kill %d  ends it", p.PID, program, a.place(), p.PID)
+			a.say("%d is nobody's as far as this store knows (another one is named with --database):  %s doctor %s--processes --kill %d  ends it", p.PID, program, a.place(), p.PID)
 		}
 	}
 	return nil
