@@ -1,6 +1,6 @@
 .DEFAULT_GOAL := help
 
-.PHONY: help demo test sim security museum reliability lint cover bench load conformance generate
+.PHONY: help demo test soak sim security museum reliability lint cover bench load conformance generate
 
 help: ## lists the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' Makefile
@@ -8,11 +8,14 @@ help: ## lists the targets
 demo: ## shows a crash and the recovery from it: scripted model, no key, no network
 	CGO_ENABLED=0 go run ./cmd/perdure demo crash
 
-test: ## brings what the tests need, then go vet and the tests with the race detector
+test: ## brings what the tests need, then vets and tests every package, with the race detector where goroutines share memory
 	@bash scripts/test.sh
 
+soak: ## the second tier: kill loops, power cuts, storms; SCALE=ci takes minutes, SCALE=full hours
+	@bash scripts/soak.sh
+
 sim: ## the simulations with large counts, about a quarter of an hour: a million random steps on lanes, then storms of kills
-	@bash scripts/sim.sh
+	@SCALE=full ONLY='^Test(LaneStorm|Storm|R02|R12|R17|R18|Subagent)' SOAK_FLAGS=-v bash scripts/soak.sh ./engine/local ./internal/linear ./internal/sim
 
 security: ## the attacks on files, secrets, the way out and the sandbox with the full numbers; a few minutes
 	@bash scripts/security.sh

@@ -11,7 +11,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 exec </dev/null
 
-export PERDURE_INJECTIONS=all PERDURE_NAMES=${PERDURE_NAMES:-2000} PERDURE_RACES=${PERDURE_RACES:-100000} PERDURE_CANARIES=${PERDURE_CANARIES:-1000}
+export SCALE=full PERDURE_NAMES=${PERDURE_NAMES:-2000} PERDURE_RACES=${PERDURE_RACES:-100000} PERDURE_CANARIES=${PERDURE_CANARIES:-1000}
 export R15_REQUESTS=${R15_REQUESTS:-10000}
 
 # run PATTERN PACKAGE... runs the tests of a pattern, shows the lines that count, and ends where one is red or none is there.
@@ -20,7 +20,7 @@ run() {
 	shift
 	# SECURITY_FLAGS is split into words.
 	# shellcheck disable=SC2086
-	out=$(go test ${SECURITY_FLAGS:-} -count=1 -timeout=2h -run "$pattern" -v "$@" 2>&1) || rc=$?
+	out=$(go test -tags soak ${SECURITY_FLAGS:-} -count=1 -timeout=2h -run "$pattern" -v "$@" 2>&1) || rc=$?
 	if ((rc != 0)); then
 		printf '%s\n' "$out"
 		exit "$rc"

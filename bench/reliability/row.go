@@ -61,7 +61,7 @@ func rows(o options, binary string) []row {
 		},
 		{
 			"R2", "the runtime dies, panics or gets an error at every call of every store method that a turn uses", "points", 0,
-			env("KILLPOINTS", map[bool]string{true: "some", false: "all"}[o.scale == "quick"]), test("./engine/local", "TestR02.*"),
+			env("KILLPOINT_STRIDE", count("R2", 151, 1)), test("./engine/local", "TestR02.*"),
 		},
 		{
 			"R5", "power cuts: the file operations of a run, with writes lost and torn", "crash states", count("R5", 300, 10000),
@@ -77,19 +77,19 @@ func rows(o options, binary string) []row {
 			"R27", "backups beside a server under load, each restored and verified", "backups", count("R27", 3, 20), env("PERDURE_BACKUPS", count("R27", 3, 20)), test("./cmd/perdure", "TestR27.*"),
 		},
 		{
-			"R12", "a worker is stopped beyond its lease, another takes over, the first goes on", "rounds", count("R12", 300, 10000), env("LEASES", count("R12", 300, 10000)), test("./engine/local", "TestR12.*"),
+			"R12", "a worker is stopped beyond its lease, another takes over, the first goes on", "rounds", count("R12", 300, 10000), env("LEASES", count("R12", 300, 10000)), test("./engine/local", "TestR12.*Soak"),
 		},
 		{
 			"R17", "histories of the ledger, of handles, tasks and files are linearisable", "histories a model", count("R17", 60, 1000),
-			env("LINEAR_HISTORIES", count("R17", 60, 1000), "LINEAR_OPERATIONS", count("operations", 300, 5000)), test("./internal/linear", "TestR17.*"),
+			env("LINEAR_HISTORIES", count("R17", 60, 1000), "LINEAR_OPERATIONS", count("operations", 300, 5000)), test("./internal/linear", "TestR17.*Soak"),
 		},
 		{
 			"R18", "simulated programs of sessions, lanes, approvals, subagents, cancels and crashes, in virtual time", "programs", count("R18", 1000, 10000),
-			env("SEEDS", count("R18", 1000, 10000)), test("./internal/sim", "TestR18.*"),
+			env("SEEDS", count("R18", 1000, 10000)), test("./internal/sim", "TestR18.*(Soak|EveryCommit|Noticed)"),
 		},
 		{
 			"lanes", "random interleavings of start, detach, approve, deny, cancel, interrupt, complete, fail, panic, drain, restart", "steps", count("lanes", 20000, 1000000),
-			env("LANES_STEPS", count("lanes", 20000, 1000000), "LANES_SEED", seed), test("./engine/local", "TestLaneStorm"),
+			env("LANES_STEPS", count("lanes", 20000, 1000000), "LANES_SEED", seed), test("./engine/local", "TestLaneStormSoak"),
 		},
 		{
 			"R32", "bugs put back into a copy, one at a time: a test must find each", "bugs", 0, nil, []string{"bash", "scripts/museum.sh"},
@@ -111,14 +111,14 @@ func mcpRows(count func(id string, quick, full int) int) []row {
 		},
 		{
 			"R15-mcp", "one call of MCP, issued again and again, at once, broken off, and over restarts", "calls", count("R15-mcp", 300, 10000),
-			env("PERDURE_MCP_REISSUES", count("R15-mcp", 300, 10000)), test("./internal/mcpserver", "TestR15Reissues"),
+			env("PERDURE_MCP_REISSUES", count("R15-mcp", 300, 10000)), test("./internal/mcpserver", "TestR15ReissuesSoak"),
 		},
 	}
 }
 
 // test is the command that runs tests of a package.
 func test(pkg, name string) []string {
-	return []string{"go", "test", "-count=1", "-timeout=6h", "-v", "-run", "^(" + name + ")$", pkg}
+	return []string{"go", "test", "-tags", "soak", "-count=1", "-timeout=6h", "-v", "-run", "^(" + name + ")$", pkg}
 }
 
 // env is what stands in the environment: names and values by turns.

@@ -1,3 +1,5 @@
+//go:build soak
+
 package main
 
 import (
@@ -14,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/soak"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/sqlite"
 )
@@ -23,7 +26,7 @@ import (
 // it happens again. PERDURE_BACKUPS says how often.
 func TestR27BackupsUnderLoad(t *testing.T) {
 	t.Parallel()
-	backups := counted(t, "PERDURE_BACKUPS", 2)
+	backups := soak.Count(t, "PERDURE_BACKUPS", 3, 20)
 	d := newDoorway(t, nil)
 	d.start()
 	model := d.script(`

@@ -1,3 +1,5 @@
+//go:build soak
+
 package main
 
 import (
@@ -11,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/perdure/perdure/internal/chaos"
+	"github.com/perdure/perdure/internal/soak"
 )
 
 // chaosRun runs "perdure chaos" to its end and returns its verdict, its exit code and its talk.
@@ -42,10 +45,7 @@ func chaosRun(t *testing.T, args ...string) (r chaos.Report, code int, talk stri
 // stuck. More kills: perdure chaos --kills 1000.
 func TestR01RandomKill(t *testing.T) {
 	t.Parallel()
-	kills := "12"
-	if testing.Short() {
-		kills = "5"
-	}
+	kills := strconv.Itoa(soak.Count(t, "PERDURE_KILLS", 12, 200))
 
 	r, code, talk := chaosRun(t, "--kills", kills, "--sessions", "8", "--seed", "1")
 
@@ -77,7 +77,7 @@ func TestR01RandomKillPostgres(t *testing.T) {
 // it had; then it goes on. RIVAL_PAUSES says how often.
 func TestR12RivalPostgres(t *testing.T) {
 	t.Parallel()
-	r, code, talk := chaosRun(t, "--kills", strconv.Itoa(counted(t, "RIVAL_PAUSES", 5)), "--sessions", "4", "--seed", "3", "--faults", "stop", "--store", "postgres", "--rival")
+	r, code, talk := chaosRun(t, "--kills", strconv.Itoa(soak.Count(t, "RIVAL_PAUSES", 5, 100)), "--sessions", "4", "--seed", "3", "--faults", "stop", "--store", "postgres", "--rival")
 
 	if code != 0 || !r.OK {
 		t.Errorf("exit code %d: %+v\n%s", code, r.Violations, talk)

@@ -1,3 +1,5 @@
+//go:build soak
+
 package main
 
 import (
@@ -14,6 +16,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/internal/egress"
+	"github.com/perdure/perdure/internal/soak"
 )
 
 // unlucky stands between commands and their server, which is killed under the first try of each create.
@@ -79,7 +82,7 @@ func (u *unlucky) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // that is lost. The command ends well, but for one whose secret was lost with the answer, and there is one object of each. PERDURE_CREATE_KILLS says how often; the goal is 100.
 func TestC16CreatesSurviveKills(t *testing.T) {
 	t.Parallel()
-	kills := counted(t, "PERDURE_CREATE_KILLS", 8)
+	kills := soak.Count(t, "PERDURE_CREATE_KILLS", 8, 100)
 	d := newDoorway(t, nil)
 	d.start()
 	if err := (egress.Rules{Webhooks: []string{"127.0.0.1:9"}}).Write(filepath.Join(d.data, egress.RulesFile)); err != nil {

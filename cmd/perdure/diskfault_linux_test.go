@@ -1,3 +1,5 @@
+//go:build soak
+
 package main
 
 import (
@@ -12,6 +14,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/perdure/perdure/internal/soak"
 )
 
 // faultTime is how long clients write before a fault that has not come is none: a checkpoint comes after a thousand pages of
@@ -105,7 +109,7 @@ func trailOf(t *testing.T, path string, i injection) trail {
 func TestR06DiskFaults(t *testing.T) {
 	t.Parallel()
 	needTracing(t, "R6")
-	few := counted(t, "PERDURE_DISK_FAULTS", 1)
+	few := soak.Count(t, "PERDURE_DISK_FAULTS", 1, 50)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	dice := rand.New(rand.NewPCG(seed, 6))

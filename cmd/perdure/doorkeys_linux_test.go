@@ -1,3 +1,5 @@
+//go:build soak
+
 package main
 
 import (
@@ -9,6 +11,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
+	"github.com/perdure/perdure/internal/soak"
 )
 
 // keyed is one POST of a caller, with its answer.
@@ -97,10 +100,8 @@ func (c *keyedCaller) batch(n int) {
 func TestR15KeysSurviveKills(t *testing.T) {
 	t.Parallel()
 	const callers, batch = 8, 25
-	batches, kills := 10, 10
-	if testing.Short() {
-		batches, kills = 2, 4
-	}
+	kills := soak.Count(t, "PERDURE_KEY_KILLS", 10, 100)
+	batches := kills
 	d := newDoorway(t, nil)
 	d.start()
 	model := d.script(`

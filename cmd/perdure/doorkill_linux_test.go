@@ -1,3 +1,5 @@
+//go:build soak
+
 package main
 
 import (
@@ -12,6 +14,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/soak"
 )
 
 // TestR20FollowersSurviveKills kills the server again and again while other processes follow a log and a journal:
@@ -19,10 +22,7 @@ import (
 // store. What they printed is the log, and the journal, byte for byte.
 func TestR20FollowersSurviveKills(t *testing.T) {
 	t.Parallel()
-	kills := 20
-	if testing.Short() {
-		kills = 5
-	}
+	kills := soak.Count(t, "PERDURE_FOLLOWER_KILLS", 20, 200)
 	d := newDoorway(t, nil)
 	d.start()
 	id := d.begin(d.script(`

@@ -1,3 +1,5 @@
+//go:build soak
+
 package main
 
 import (
@@ -16,6 +18,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/soak"
 )
 
 // visitor is a client that starts sessions, says something, and waits for the answer.
@@ -79,10 +82,7 @@ func (v *visitor) visit(i int) {
 func TestR03RestartsUnderLoad(t *testing.T) {
 	t.Parallel()
 	const visitors = 8
-	restarts := 20
-	if testing.Short() {
-		restarts = 5
-	}
+	restarts := soak.Count(t, "PERDURE_RESTARTS", 20, 200)
 	d := newDoorway(t, nil)
 	model := d.script(`
 rules:

@@ -1,3 +1,5 @@
+//go:build soak
+
 package main
 
 import (
@@ -6,7 +8,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -19,6 +20,7 @@ import (
 	"github.com/perdure/perdure/engine/local"
 	"github.com/perdure/perdure/internal/api"
 	"github.com/perdure/perdure/internal/secret"
+	"github.com/perdure/perdure/internal/soak"
 	"github.com/perdure/perdure/model/scripted"
 	"github.com/perdure/perdure/store/sqlite"
 	"github.com/perdure/perdure/tool"
@@ -156,16 +158,9 @@ func (q *twice) same(t *testing.T, w *httptest.ResponseRecorder, when string) {
 
 // TestR15Duplicates sends each of many requests again: at once, right after, and after the server was started anew over its
 // directory; some of them although the server died before it kept its answer. Each has one effect and one answer.
-// R15_REQUESTS says how many; make security takes 10,000.
+// R15_REQUESTS says how many.
 func TestR15Duplicates(t *testing.T) {
-	requests := 160
-	if text := os.Getenv("R15_REQUESTS"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		requests = n
-	}
+	requests := soak.Count(t, "R15_REQUESTS", 160, 10_000)
 	const restarts = 4
 	began := time.Now()
 	vault, err := secret.Create(filepath.Join(t.TempDir(), "keys"))

@@ -56,20 +56,6 @@ func needTracing(t *testing.T, row string) {
 	}
 }
 
-// counted is how often a test does something: as its variable says, for the longer tiers, or a few times.
-func counted(t *testing.T, variable string, few int) int {
-	t.Helper()
-	text := os.Getenv(variable)
-	if text == "" {
-		return few
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 {
-		t.Fatalf("%s is %q, want a count", variable, text)
-	}
-	return n
-}
-
 // machine is a data directory with one server over it, the program as it is shipped, that may run under strace. Whoever
 // asks comes over the socket, and finds nobody when the server has ended.
 type machine struct {

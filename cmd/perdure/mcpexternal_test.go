@@ -1,3 +1,5 @@
+//go:build soak
+
 package main
 
 import (
@@ -15,6 +17,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/soak"
 )
 
 // remoteRuntime is another perdure with an agent, served over HTTP.
@@ -132,7 +135,7 @@ func (r remoteRuntime) agents(args []string) (tasks []perdure.Task) {
 // end nobody polls: one remote task, one answer.
 func TestMCPExternalAgentKills(t *testing.T) {
 	t.Parallel()
-	kills := often(t, "PERDURE_MCP_AGENT_KILLS", 3)
+	kills := soak.Count(t, "PERDURE_MCP_AGENT_KILLS", 3, 30)
 	r := startRemote(t, fmt.Sprintf("steps:\n  - {text: \"built {{user}}\", delay: %dms, repeat: true}\n", 2500+800*kills))
 	args := r.asker(perdure.AtMostOnce)
 	c := startMCP(t, args...)

@@ -1,3 +1,5 @@
+//go:build soak
+
 package main
 
 import (
@@ -13,33 +15,20 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
-)
 
-// often is how often something is done: as the environment says, or seldom.
-func often(t *testing.T, variable string, seldom int) int {
-	t.Helper()
-	text := os.Getenv(variable)
-	if text == "" {
-		return seldom
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil {
-		t.Fatalf("%s: %v", variable, err)
-	}
-	return n
-}
+	"github.com/perdure/perdure/internal/soak"
+)
 
 // TestMCPProxyKills kills a proxy at any moment of its calls: PERDURE_MCP_KILLS says how often, each of a server whose calls are quick,
 // as a file system's, and of one that sleeps all the time, for about PERDURE_MCP_SLEEP seconds. Every result stays as it was told, every
 // effect is there once, and a call has one task.
 func TestMCPProxyKills(t *testing.T) {
 	t.Parallel()
-	kills := often(t, "PERDURE_MCP_KILLS", 4)
+	kills := soak.Count(t, "PERDURE_MCP_KILLS", 4, 100)
 	t.Run("files", func(t *testing.T) {
 		t.Parallel()
 		data, world := shortDir(t), t.TempDir()
@@ -81,7 +70,7 @@ func TestMCPProxyKills(t *testing.T) {
 	})
 	t.Run("sleeper", func(t *testing.T) {
 		t.Parallel()
-		lives := 2 * time.Duration(often(t, "PERDURE_MCP_SLEEP", 0)) * time.Second / time.Duration(kills) // at most, so half of that on average
+		lives := 2 * time.Duration(soak.Count(t, "PERDURE_MCP_SLEEP", 0, 600)) * time.Second / time.Duration(kills) // at most, so half of that on average
 		data, world := shortDir(t), t.TempDir()
 		args := []string{"mcp", "proxy", "--data", data, "--name", "sleeper", "--", "mcpfixture", world}
 		p := startMCP(t, args...)
@@ -229,7 +218,7 @@ func (l *listening) ask(ctx context.Context, method, name, params string) (resul
 // given out is found, from then on, and comes to its end (M1).
 func TestMCPProxyPolls(t *testing.T) {
 	t.Parallel()
-	kills := often(t, "PERDURE_MCP_POLL_KILLS", 4)
+	kills := soak.Count(t, "PERDURE_MCP_POLL_KILLS", 4, 1000)
 	world := t.TempDir()
 	l := &listening{t: t, args: []string{"mcp", "proxy", "--data", shortDir(t), "--listen", "127.0.0.1:0", "--", "mcpfixture", world}}
 	l.start()

@@ -38,6 +38,9 @@ const (
 // shows nothing may print anything.
 const exact = "docs/tutorial.md docs/how-to/schedule-an-agent.md docs/how-to/cap-spending.md docs/how-to/give-access.md"
 
+// measured are the pages whose commands build programs and measure them, which takes minutes: TestPagesSoak plays them.
+const measured = "docs/reference/figures.md docs/how-to/read-the-figures.md docs/reference/simulation.md"
+
 // notRun says why blocks of commands are not run, and how many there may be of each. Every other one is run. In a page the
 // comment <!-- not run (REASON) --> stands before such a block.
 var notRun = map[string]int{
@@ -101,10 +104,16 @@ func readBlocks(page string) (all []block, wrong []string) {
 	return all, wrong
 }
 
-// TestPages plays every page that has commands, each in a bash of its own in an empty home, from top to bottom, with this
-// program. Every command succeeds, and what a page shows is what is printed.
+// TestPages plays every page that has commands, except for the measured ones, each in a bash of its own in an empty home,
+// from top to bottom, with this program. Every command succeeds, and what a page shows is what is printed.
 func TestPages(t *testing.T) {
 	t.Parallel()
+	playPages(t, func(name string) bool { return !slices.Contains(strings.Fields(measured), name) })
+}
+
+// playPages reads all pages and plays the chosen ones.
+func playPages(t *testing.T, chosen func(name string) bool) {
+	t.Helper()
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Fatal("the pages need curl: install it, or let scripts/test.sh do it")
 	}
@@ -131,7 +140,7 @@ func TestPages(t *testing.T) {
 				left[b.why]++
 			}
 		}
-		if len(run) == 0 {
+		if len(run) == 0 || !chosen(name) {
 			continue
 		}
 		number++

@@ -1,3 +1,5 @@
+//go:build soak
+
 package main
 
 import (
@@ -9,6 +11,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
+	"github.com/perdure/perdure/internal/soak"
 )
 
 // begins are the events with which something begins that a pause holds back. That calls are planned is a fact of the answer that has them.
@@ -76,7 +79,7 @@ func cameToEnd(journal []perdure.Event) bool {
 // end every message has come once, and every turn is completed. PERDURE_PAUSE_KILLS says how many pauses there are.
 func TestPauseSurvivesKills(t *testing.T) {
 	t.Parallel()
-	pauses := counted(t, "PERDURE_PAUSE_KILLS", 6)
+	pauses := soak.Count(t, "PERDURE_PAUSE_KILLS", 6, 100)
 	d := newDoorway(t, nil)
 	d.start()
 	id := d.begin(d.script(`

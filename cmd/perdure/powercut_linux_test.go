@@ -1,3 +1,5 @@
+//go:build soak
+
 package main
 
 import (
@@ -20,6 +22,7 @@ import (
 	"github.com/perdure/perdure/internal/chaos"
 	"github.com/perdure/perdure/internal/cli"
 	"github.com/perdure/perdure/internal/disktest"
+	"github.com/perdure/perdure/internal/soak"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/sqlite"
 )
@@ -348,7 +351,7 @@ func finish(ctx context.Context, dir string) (broken []string) {
 func TestR05PowerCut(t *testing.T) {
 	t.Parallel()
 	needTracing(t, "R5")
-	states, seed := counted(t, "PERDURE_POWER_CUTS", 100), uint64(time.Now().UnixNano())
+	states, seed := soak.Count(t, "PERDURE_POWER_CUTS", 100, 10000), uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	began := time.Now()
 	r := record(t, 32) // enough for a checkpoint in the middle of a life

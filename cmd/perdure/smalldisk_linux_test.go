@@ -1,3 +1,5 @@
+//go:build soak
+
 package main
 
 import (
@@ -14,6 +16,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/soak"
 )
 
 // diskSize is that of the disk which becomes full.
@@ -24,7 +27,7 @@ const diskSize = "48m"
 // PERDURE_FULL_DISKS says how often.
 func TestR07DiskFull(t *testing.T) {
 	t.Parallel()
-	cycles, seed := counted(t, "PERDURE_FULL_DISKS", 10), uint64(time.Now().UnixNano())
+	cycles, seed := soak.Count(t, "PERDURE_FULL_DISKS", 10, 200), uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	dice := rand.New(rand.NewPCG(seed, 7))
 	dir := t.TempDir()

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/soak"
 )
 
 // place is a data directory and a workspace for runs of the program.
@@ -118,7 +119,7 @@ func (p place) untilRunning() {
 // and the task keeps its id, its run, its paths, its whole output and its real exit code.
 func TestR33AdoptsACommand(t *testing.T) {
 	t.Parallel()
-	for kills, lines := range map[int]int{1: 40, 3: counted(t, "PERDURE_LONG_COMMAND", 160)} { // of a twentieth of a second
+	for kills, lines := range map[int]int{1: 40, 3: soak.Count(t, "PERDURE_LONG_COMMAND", 160, 12000)} { // of a twentieth of a second
 		t.Run(fmt.Sprint(kills, " kills"), func(t *testing.T) {
 			t.Parallel()
 			adoptsACommand(t, kills, lines)

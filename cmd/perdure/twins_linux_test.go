@@ -1,3 +1,5 @@
+//go:build soak
+
 package main
 
 import (
@@ -19,6 +21,7 @@ import (
 	"github.com/perdure/perdure/internal/egress"
 	"github.com/perdure/perdure/internal/pgtest"
 	"github.com/perdure/perdure/internal/secret"
+	"github.com/perdure/perdure/internal/soak"
 	"github.com/perdure/perdure/webhook"
 )
 
@@ -135,10 +138,7 @@ func (d *doorway) status(path, secret string) int {
 // once, and a token that is revoked at one server is refused by the other, where what it has open ends (S20, S24).
 func TestTwoServersOneDatabase(t *testing.T) {
 	t.Parallel()
-	rounds := 20
-	if testing.Short() {
-		rounds = 6
-	}
+	rounds := soak.Count(t, "PERDURE_TWIN_ROUNDS", 20, 200)
 	receiver := &tally{came: map[string]int{}}
 	server := httptest.NewServer(receiver)
 	t.Cleanup(server.Close)

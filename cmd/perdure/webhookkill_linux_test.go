@@ -1,3 +1,5 @@
+//go:build soak
+
 package main
 
 import (
@@ -16,6 +18,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/internal/egress"
+	"github.com/perdure/perdure/internal/soak"
 	"github.com/perdure/perdure/webhook"
 )
 
@@ -116,10 +119,7 @@ func (h *hooked) deliveries() []webhook.Delivery {
 // answered: each event arrives, under one id, and has one row.
 func TestR15WebhookSurvivesKills(t *testing.T) {
 	t.Parallel()
-	rounds := 12
-	if testing.Short() {
-		rounds = 4
-	}
+	rounds := soak.Count(t, "PERDURE_WEBHOOK_KILLS", 12, 100)
 	h := newHooked(t)
 	id := h.begin(h.script("steps: [{text: done, repeat: true}]"), "begin")
 	for i := range rounds {

@@ -1,6 +1,7 @@
 package local_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -90,4 +91,13 @@ func TestDeleteAgentOfAVersion(t *testing.T) {
 	if kept, err := s.eng.Agent(ctx, "reader"); !errors.Is(err, perdure.NotFound) {
 		t.Errorf("got %+v, %v, want it gone", kept, err)
 	}
+}
+
+// migrated makes what is in every database of the tests: the schema.
+func migrated(url string) error {
+	st, err := postgres.Open(context.Background(), postgres.Config{URL: url})
+	if err != nil {
+		return err
+	}
+	return st.Close()
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -39,7 +38,7 @@ rules:
 steps: [{text: x}, {text: it goes on, repeat: true}]
 `
 
-// killStride says how many of the matrix are played: every killStride-th, unless KILLPOINTS=all.
+// killStride is the step from one played point of the matrix to the next; KILLPOINT_STRIDE=1 and SCALE=full play all.
 const killStride = 151
 
 // lastWords is how long an engine goes on after a panic that it caught: what the panic tore apart may have to wait for the
@@ -71,38 +70,6 @@ func (p killPoint) String() string {
 // of, made it twice.
 func (p killPoint) early() bool {
 	return p.act == faulty.PanicAfter && p.at.Method == "InTx" && p.at.N <= 12
-}
-
-// TestR02KillPoints plays a turn, lets one call of one method of the store go wrong, and lets another engine finish:
-// every method that the turn uses, every call of it, each way, each effect class. Nothing may be lost, doubled or stuck.
-func TestR02KillPoints(t *testing.T) {
-	t.Parallel()
-	stride := killStride
-	if os.Getenv("KILLPOINTS") == "all" {
-		stride = 1
-	}
-	for first, class := range []perdure.EffectClass{perdure.Pure, perdure.Idempotent, perdure.AtMostOnce} {
-		t.Run(string(class), func(t *testing.T) {
-			t.Parallel()
-			m := &matrix{class: class, runs: t.TempDir()}
-			defer m.abandoned.Wait()
-			points, methods := m.points(t)
-			played, reached := 0, 0
-			for i := range points {
-				if i%stride != first%stride && !points[i].early() || t.Failed() {
-					continue
-				}
-				played++
-				if m.play(t, points[i]) {
-					reached++
-				}
-			}
-			t.Logf("%d points: %d methods, %d calls, %d ways; played %d, came to %d of them", len(points), methods, len(points)/len(ways()), len(ways()), played, reached)
-			if reached*2 < played {
-				t.Errorf("of %d points only %d came to pass", played, reached)
-			}
-		})
-	}
 }
 
 // matrix is the cells of one effect class.

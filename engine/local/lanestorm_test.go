@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -19,6 +17,7 @@ import (
 	"github.com/perdure/perdure/engine/local"
 	"github.com/perdure/perdure/internal/chaos"
 	"github.com/perdure/perdure/internal/enginerig"
+	"github.com/perdure/perdure/internal/soak"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/faulty"
 	"github.com/perdure/perdure/store/memory"
@@ -27,7 +26,7 @@ import (
 
 // The measures of a lane storm.
 const (
-	laneSteps   = 20_000      // of all programs of a test together
+	laneSteps   = 1_000       // of all programs of a test together
 	laneProgram = 250         // steps of one program
 	laneAtOnce  = 6           // programs side by side
 	lanePlaces  = 2           // of a session, running and detached ones each
@@ -668,26 +667,17 @@ func story(j chaos.Journal, c perdure.Call) string {
 	return text
 }
 
-// laneSetting reads a number from the environment.
-func laneSetting(t *testing.T, name string, otherwise uint64) uint64 {
-	t.Helper()
-	text := os.Getenv(name)
-	if text == "" {
-		return otherwise
-	}
-	n, err := strconv.ParseUint(text, 10, 64)
-	if err != nil {
-		t.Fatalf("%s=%q is no number", name, text)
-	}
-	return n
-}
-
 // TestLaneStorm holds what lanes promise (DL14, PR1, PR2, PR4) under random interleavings: one terminal state, one tool
-// result for each call at every model call, each result home once, places back to zero. LANES_STEPS is how many steps are
-// taken, LANES_SEED the seed of the first program; the others follow it.
+// result for each call at every model call, each result delivered once, slots back to zero. make soak plays more steps.
 func TestLaneStorm(t *testing.T) {
 	t.Parallel()
-	first, steps := laneSetting(t, "LANES_SEED", 1), laneSetting(t, "LANES_STEPS", laneSteps)
+	playLaneStorm(t, laneSteps)
+}
+
+// playLaneStorm plays programs of steps steps in all. LANES_SEED is the seed of the first program; the others follow it.
+func playLaneStorm(t *testing.T, steps uint64) {
+	t.Helper()
+	first := uint64(soak.Count(t, "LANES_SEED", 1, 1))
 	programs := (steps + laneProgram - 1) / laneProgram
 	t.Logf("%d steps in %d programs, seeds %d to %d", steps, programs, first, first+programs-1)
 	var next atomic.Uint64
@@ -703,7 +693,7 @@ func TestLaneStorm(t *testing.T) {
 					s.wrong("%v", err)
 				}
 				for _, text := range s.trouble {
-					t.Errorf("seed %d: %s\nreplay: LANES_SEED=%d LANES_STEPS=%d go test -race -run '^TestLaneStorm$' ./engine/local", seed, text, seed, laneProgram)
+					t.Errorf("seed %d: %s\nreplay: LANES_SEED=%d LANES_STEPS=%d go test -race -tags soak -run '^TestLaneStormSoak$' ./engine/local", seed, text, seed, laneProgram)
 				}
 				mu.Lock()
 				for what, n := range s.count {

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +14,7 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine/local"
 	"github.com/perdure/perdure/internal/chaos"
+	"github.com/perdure/perdure/internal/soak"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/memory"
 	"github.com/perdure/perdure/tool"
@@ -264,17 +263,11 @@ func (r *round) judge(m *member) []string {
 	return wrong
 }
 
-// leaseRounds is how many rounds are played: LEASES of them, from LEASE_SEED on.
-func leaseRounds(t *testing.T, n uint64) (from, to uint64) {
+// leaseRounds are the seeds of n rounds. LEASE_SEED is the first one.
+func leaseRounds(t *testing.T, n int) (from, to uint64) {
 	t.Helper()
-	if text := os.Getenv("LEASES"); text != "" {
-		n, _ = strconv.ParseUint(text, 10, 64)
-	}
-	from = 1
-	if text := os.Getenv("LEASE_SEED"); text != "" {
-		from, _ = strconv.ParseUint(text, 10, 64)
-	}
-	return from, from + n
+	from = uint64(soak.Count(t, "LEASE_SEED", 1, 1))
+	return from, from + uint64(n)
 }
 
 // crowd plays one round of three workers, each of which is frozen beyond its lease once and replaced.
@@ -314,11 +307,16 @@ func (r *round) crowd() []string {
 // TestR12ThreeWorkers is TestR12PausedWorker with three workers and three pauses.
 func TestR12ThreeWorkers(t *testing.T) {
 	t.Parallel()
-	from, to := leaseRounds(t, 9)
+	threeWorkers(t, 3)
+}
+
+func threeWorkers(t *testing.T, rounds int) {
+	t.Helper()
+	from, to := leaseRounds(t, rounds)
 	for seed := from; seed < to && !t.Failed(); seed++ {
 		synctest.Test(t, func(t *testing.T) {
 			for _, wrong := range newRound(t, seed, pauses(seed%3)).crowd() {
-				t.Errorf("%s\nreplay with LEASES=1 LEASE_SEED=%d go test -run TestR12ThreeWorkers ./engine/local", wrong, seed)
+				t.Errorf("%s\nreplay with LEASE_SEED=%d go test -run 'TestR12ThreeWorkers$' ./engine/local", wrong, seed)
 			}
 		})
 	}
@@ -350,11 +348,16 @@ func TestR12StaleWritesAreSeen(t *testing.T) {
 // any more (R12, RC18).
 func TestR12PausedWorker(t *testing.T) {
 	t.Parallel()
-	from, to := leaseRounds(t, 60)
+	pausedWorkers(t, 15)
+}
+
+func pausedWorkers(t *testing.T, rounds int) {
+	t.Helper()
+	from, to := leaseRounds(t, rounds)
 	for seed := from; seed < to && !t.Failed(); seed++ {
 		synctest.Test(t, func(t *testing.T) {
 			for _, wrong := range newRound(t, seed, pauses(seed%3)).paused() {
-				t.Errorf("%s\nreplay with LEASES=1 LEASE_SEED=%d go test -run TestR12PausedWorker ./engine/local", wrong, seed)
+				t.Errorf("%s\nreplay with LEASE_SEED=%d go test -run 'TestR12PausedWorker$' ./engine/local", wrong, seed)
 			}
 		})
 	}

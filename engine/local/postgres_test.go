@@ -1,7 +1,8 @@
+//go:build soak
+
 package local_test
 
 import (
-	"context"
 	"testing"
 
 	"github.com/perdure/perdure/engine/enginetest"
@@ -27,13 +28,4 @@ func TestEngineOnPostgres(t *testing.T) {
 		}
 		return newWorld(t, s, open, func(st store.Store) { st.Close() })
 	})
-}
-
-// migrated makes what is in every database of the tests: the schema.
-func migrated(url string) error {
-	st, err := postgres.Open(context.Background(), postgres.Config{URL: url})
-	if err != nil {
-		return err
-	}
-	return st.Close()
 }

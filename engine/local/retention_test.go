@@ -282,21 +282,6 @@ func wantStates(a *archive) {
 	}
 }
 
-// TestRetentionForEver keeps what ended years ago.
-func TestRetentionForEver(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		good := plain{"bg_note", func(context.Context, tool.Env) tool.Result { return tool.Success("done") }}
-		a := openArchive(t, spawnOne, local.Config{Store: memory.New(memory.Config{}), Retention: -1}, good)
-		a.begin()
-		a.say("go")
-		a.pass(700 * 24 * time.Hour)
-		if n := len(a.tasks()); n != 1 {
-			t.Errorf("%d tasks are left of 1", n)
-		}
-	})
-}
-
 // sweeper is a tool that keeps something of its calls.
 type sweeper struct {
 	plain

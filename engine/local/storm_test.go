@@ -318,49 +318,42 @@ func (s *storm) check(l *life, seed uint64) {
 	}
 }
 
+// stormSeeds are the seeds of n programs, or the one seed that STORM names.
 func stormSeeds(n int) (from, to uint64) {
 	if text := os.Getenv("STORM"); text != "" {
 		seed, _ := strconv.ParseUint(text, 10, 64)
 		return seed, seed + 1
 	}
-	if text := os.Getenv("STORMS"); text != "" {
-		n, _ = strconv.Atoi(text)
-	}
 	return 1, uint64(n) + 1
 }
 
-// TestStorm is random programs over engines that are killed and stopped, on a store that works.
+// stormRounds is how many programs of each kind are played; make soak plays more.
+const stormRounds = 4
+
+// storms are the kinds of random programs. Engines are killed and stopped; with faults the store fails as well; with heal
+// a last engine brings everything to rest, and without it no other engine does.
+func storms() map[string]program {
+	return map[string]program{
+		"kills": {lives: 4, heal: true}, "in_place": {lives: 1},
+		"faults": {lives: 3, faults: 0.12, heal: true}, "faults_in_place": {lives: 1, faults: 0.12},
+	}
+}
+
+// TestStorm plays random programs of each kind.
 func TestStorm(t *testing.T) {
 	t.Parallel()
-	from, to := stormSeeds(12)
-	for seed := from; seed < to; seed++ {
-		play(t, program{seed: seed, lives: 4, faults: 0, heal: true})
-	}
+	playStorms(t, stormRounds)
 }
 
-// TestStormInPlace ends without another restart: the last engine alone brings all to rest.
-func TestStormInPlace(t *testing.T) {
-	t.Parallel()
-	from, to := stormSeeds(12)
-	for seed := from; seed < to; seed++ {
-		play(t, program{seed: seed, lives: 1, faults: 0, heal: false})
-	}
-}
-
-// TestStormFaults: the store fails and forgets as well, and a last engine heals.
-func TestStormFaults(t *testing.T) {
-	t.Parallel()
-	from, to := stormSeeds(12)
-	for seed := from; seed < to; seed++ {
-		play(t, program{seed: seed, lives: 3, faults: 0.12, heal: true})
-	}
-}
-
-// TestStormFaultsInPlace: no other engine heals.
-func TestStormFaultsInPlace(t *testing.T) {
-	t.Parallel()
-	from, to := stormSeeds(12)
-	for seed := from; seed < to; seed++ {
-		play(t, program{seed: seed, lives: 1, faults: 0.12, heal: false})
+func playStorms(t *testing.T, rounds int) {
+	t.Helper()
+	for name, p := range storms() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			from, to := stormSeeds(rounds)
+			for p.seed = from; p.seed < to; p.seed++ {
+				play(t, p)
+			}
+		})
 	}
 }

@@ -109,33 +109,6 @@ func started(t *testing.T, eng engine.Engine, id perdure.SessionID) (ids []perdu
 	return ids
 }
 
-// TestStreamKilledEverywhere kills the engine at each of its transactions, those of the checkpoints among them, before it
-// and after it without telling (TN19, TN20). The conversation is whole, nothing stands there twice, and no call of an
-// answer that was not whole was made.
-func TestStreamKilledEverywhere(t *testing.T) {
-	t.Parallel()
-	for _, policy := range []perdure.RecoveryMode{perdure.RecoverContinue, perdure.RecoverFinalize, perdure.RecoverRestart} {
-		for _, after := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s_after_%t", policy, after), func(t *testing.T) {
-				t.Parallel()
-				kept := 0
-				for n := int64(1); ; n++ {
-					text, died := killStream(t, policy, death{N: n, After: after})
-					if !died {
-						break
-					}
-					if text != "" {
-						kept++
-					}
-				}
-				if kept < 8 {
-					t.Errorf("only %d deaths left a checkpoint", kept)
-				}
-			})
-		}
-	}
-}
-
 // killStream plays one death, and returns the checkpoint that it left.
 func killStream(t *testing.T, policy perdure.RecoveryMode, point death) (kept string, died bool) {
 	t.Helper()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -209,35 +208,6 @@ func (f *family) checkHandles(t *testing.T, point any, children int) {
 	}
 }
 
-// TestSubagentCrashPoints kills the engine at each of its transactions, before it and after it without telling, and lets
-// another one finish (SA2, SA9, I9).
-func TestSubagentCrashPoints(t *testing.T) {
-	t.Parallel()
-	for lane := range int64(4) {
-		for _, after := range []bool{false, true} {
-			t.Run(fmt.Sprintf("after_%t_%d", after, lane), func(t *testing.T) {
-				t.Parallel()
-				for n := 1 + lane*familyStride(); !t.Failed(); n += 4 * familyStride() {
-					if !familyCrash(t, death{N: n, After: after}) {
-						if n <= 30 {
-							t.Errorf("the story has only %d transactions", n-1)
-						}
-						return
-					}
-				}
-			})
-		}
-	}
-}
-
-// familyStride is how far one point is from the next: every point with KILLPOINTS=all, else every fifth.
-func familyStride() int64 {
-	if os.Getenv("KILLPOINTS") == "all" {
-		return 1
-	}
-	return 5
-}
-
 // familyCrash plays the story with one death and reports whether it came to that.
 func familyCrash(t *testing.T, point death) bool {
 	t.Helper()
@@ -300,11 +270,12 @@ func (s *flaky) InTx(ctx context.Context, fn func(store.Tx) error) error {
 // rest.
 func TestSubagentFaults(t *testing.T) {
 	t.Parallel()
+	const stride = 5 // every fifth commit
 	for lane := range int64(4) {
 		for name, what := range map[string]fate{"fails": aborts, "answer_lost": forgets} {
 			t.Run(fmt.Sprintf("%s_%d", name, lane), func(t *testing.T) {
 				t.Parallel()
-				for n := 1 + lane*familyStride(); !t.Failed(); n += 4 * familyStride() {
+				for n := 1 + lane*stride; !t.Failed(); n += 4 * stride {
 					if !familyFault(t, n, what) {
 						if n <= 25 {
 							t.Errorf("the story has only %d commits", n-1)

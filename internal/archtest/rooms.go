@@ -130,6 +130,7 @@ func outer() []room {
 		{"internal/disktest", ""},  // for tests
 		{"internal/pgserver", ""},
 		{"internal/pgtest", "internal/pgserver"}, // for tests
+		{"internal/soak", ""},                    // for tests
 		{"internal/archtest", ""},
 
 		{"cmd/*", anything},

@@ -1,30 +1,25 @@
+//go:build soak
+
 package cron_test
 
 import (
-	"archive/zip"
-	"bytes"
 	"fmt"
-	"go/build"
-	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/perdure/perdure/internal/cron"
+	"github.com/perdure/perdure/internal/soak"
 )
 
 // TestR13EveryTransition compares Next with a walk over every real minute, around each shift of the clocks from 2024 to 2040, in
-// every zone of Go's data. Unless PERDURE_ORACLE=all, some of the zones are taken, and some of their shifts.
+// every zone of Go's data. Some of the zones and of their shifts are taken, and under SCALE=full all.
 func TestR13EveryTransition(t *testing.T) {
 	t.Parallel()
 	const shards = 16
-	everyZone, everyShift := 13, 17 // an odd one, so that neither spring nor autumn is left out
-	if os.Getenv("PERDURE_ORACLE") == "all" {
-		everyZone, everyShift = 1, 1
-	}
+	everyZone := soak.Count(t, "ZONE_STRIDE", 13, 1)
+	everyShift := soak.Count(t, "SHIFT_STRIDE", 17, 1) // an odd one, so that neither spring nor autumn is left out
 	specs, all := oracleSpecs(t), goZones(t)
 	var total tally
 	t.Run("shard", func(t *testing.T) {
@@ -209,52 +204,4 @@ func shiftsOf(zone *time.Location) []time.Time {
 		shifts, before = append(shifts, shift), after
 	}
 	return shifts
-}
-
-// goZones returns every zone of the data that come with Go, whatever the machine has of its own. Of those that are the same under
-// several names it returns one.
-func goZones(t testing.TB) []*time.Location {
-	t.Helper()
-	file := filepath.Join(build.Default.GOROOT, "lib", "time", "zoneinfo.zip")
-	archive, err := zip.OpenReader(file)
-	if err != nil {
-		t.Fatalf("the zones of Go are read from its installation: %v; set GOROOT to it", err)
-	}
-	defer func() {
-		if err := archive.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
-	var zones []*time.Location
-	seen := make(map[string]bool)
-	for _, entry := range archive.File {
-		if content := read(t, entry); bytes.HasPrefix(content, []byte("TZif")) && !seen[string(content)] {
-			seen[string(content)] = true
-			zone, err := time.LoadLocationFromTZData(entry.Name, content)
-			if err != nil {
-				t.Fatal(err)
-			}
-			zones = append(zones, zone)
-		}
-	}
-	if len(zones) < 300 {
-		t.Fatalf("only %d zones that differ in %s", len(zones), file)
-	}
-	return zones
-}
-
-func read(t testing.TB, entry *zip.File) []byte {
-	t.Helper()
-	in, err := entry.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
-	content, err := io.ReadAll(in)
-	if err := in.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return content
 }

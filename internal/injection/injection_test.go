@@ -151,14 +151,16 @@ func scenarios() []scenario {
 	return all
 }
 
-// TestS3Injection: a model that does whatever strangers tell it gives away none of what it knows. Some of the scenarios, or
-// with PERDURE_INJECTIONS=all each of them.
+// TestS3Injection: a model that does whatever strangers tell it gives away none of what it knows.
 func TestS3Injection(t *testing.T) {
 	t.Parallel()
-	all, step := scenarios(), 9 // no divisor of the number of orders, so that each carrier meets others
-	if os.Getenv("PERDURE_INJECTIONS") == "all" {
-		step = 1
-	}
+	inject(t, 9) // no divisor of the number of orders, so that each carrier meets others
+}
+
+// inject plays every step-th scenario.
+func inject(t *testing.T, step int) {
+	t.Helper()
+	all := scenarios()
 	if len(all) < 100 {
 		t.Fatalf("%d scenarios, want 100 at least", len(all))
 	}

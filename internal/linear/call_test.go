@@ -16,7 +16,7 @@ import (
 // TestR17Calls lets clients claim, take over, settle, resolve and read the same calls.
 func TestR17Calls(t *testing.T) {
 	t.Parallel()
-	check(t, calls())
+	check(t, calls(), histories, operations)
 }
 
 // What is done to a call.

@@ -18,7 +18,7 @@ import (
 // TestR17Files lets clients read, write, compare and set, and remove the same files of a session.
 func TestR17Files(t *testing.T) {
 	t.Parallel()
-	check(t, files())
+	check(t, files(), histories, operations)
 }
 
 // What is done to a file besides read.

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -19,12 +18,13 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/effect"
+	"github.com/perdure/perdure/internal/soak"
 	"github.com/perdure/perdure/store"
 )
 
 // The size of histories. LINEAR_HISTORIES and LINEAR_OPERATIONS set others; LINEAR_SEED replays a red one.
 const (
-	histories  = 60  // of each model, a quarter of them on disk and the others in memory
+	histories  = 16  // of each model, a quarter of them on disk and the others in memory
 	operations = 300 // in each
 	clients    = 8
 	perKey     = 30               // operations on one key: the search grows fast with it
@@ -162,24 +162,9 @@ func partition(all []porcupine.Operation) [][]porcupine.Operation {
 // describe writes an operation into a picture.
 func describe(input, output any) string { return fmt.Sprintf("%+v → %+v", input, output) }
 
-// number reads a size from the environment.
-func number(t *testing.T, name string, otherwise int) int {
-	t.Helper()
-	text := os.Getenv(name)
-	if text == "" {
-		return otherwise
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 {
-		t.Fatalf("%s=%q: give a number from 1", name, text)
-	}
-	return n
-}
-
 // check plays many histories of a game and wants all of them linearizable, none in doubt (R17).
-func check(t *testing.T, g game) {
+func check(t *testing.T, g game, all, operations int) {
 	t.Helper()
-	all := number(t, "LINEAR_HISTORIES", histories)
 	for name, part := range map[string]struct {
 		open func(*testing.T, uint64) *ground
 		n    int
@@ -189,11 +174,12 @@ func check(t *testing.T, g game) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			seed := uint64(number(t, "LINEAR_SEED", int(time.Now().UnixNano())))
+			now := int(time.Now().UnixNano())
+			seed := uint64(soak.Count(t, "LINEAR_SEED", now, now))
 			on := part.open(t, seed)
 			var sum history
 			for i := range uint64(part.n) {
-				h := g.record(t, on, seed+i, number(t, "LINEAR_OPERATIONS", operations))
+				h := g.record(t, on, seed+i, operations)
 				if answer, picture := judge(t, g, h); answer != porcupine.Ok {
 					t.Fatalf("a history is %s: see %s, and try LINEAR_SEED=%d again", answer, picture, seed+i)
 				}

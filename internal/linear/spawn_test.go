@@ -16,7 +16,7 @@ import (
 // TestR17Spawns lets clients claim, register, repair, settle and read the same handles of subagents (SA3).
 func TestR17Spawns(t *testing.T) {
 	t.Parallel()
-	check(t, spawns())
+	check(t, spawns(), histories, operations)
 }
 
 // What is done to a handle besides claim, settle and read.

@@ -16,7 +16,7 @@ import (
 // TestR17Tasks lets clients create, take over, cancel and end the same tasks: the first who ends one has ended it.
 func TestR17Tasks(t *testing.T) {
 	t.Parallel()
-	check(t, tasks())
+	check(t, tasks(), histories, operations)
 }
 
 // What is done to a task besides read.

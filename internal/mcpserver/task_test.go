@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -213,17 +211,15 @@ func TestTaskRequired(t *testing.T) {
 	}
 }
 
-// TestR15Reissues: the same call, many times at once and over restarts, is one call. PERDURE_MCP_REISSUES says how often, else 75 times.
+// TestR15Reissues: the same call, many times at once and over restarts, is one call.
 func TestR15Reissues(t *testing.T) {
 	t.Parallel()
-	times, rounds := 75, 3
-	if text := os.Getenv("PERDURE_MCP_REISSUES"); text != "" {
-		var err error
-		if times, err = strconv.Atoi(text); err != nil {
-			t.Fatal(err)
-		}
-		rounds = max(3, times/100)
-	}
+	reissues(t, 75)
+}
+
+func reissues(t *testing.T, times int) {
+	t.Helper()
+	rounds := max(3, times/100)
 	r := newRig(t, mcpserver.Config{})
 	for round := range rounds {
 		var group sync.WaitGroup

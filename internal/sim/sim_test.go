@@ -2,25 +2,23 @@ package sim_test
 
 import (
 	"fmt"
-	"os"
 	"slices"
-	"strconv"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/perdure/perdure/internal/sim"
+	"github.com/perdure/perdure/internal/soak"
 )
 
-// What is played when nobody says otherwise.
+// The counts of the first tier; make soak plays more.
 const (
-	seeds     = 1000 // of the simulation
-	twice     = 20   // of those, how many are played twice
-	shrinking = 80   // plays that a failure may cost
-	sideways  = 4    // bubbles side by side
-	family    = 8    // the seed of a program with subagents
+	seeds     = 30 // of the simulation
+	twice     = 2  // of those, how many are played twice
+	shrinking = 80 // plays that a failure may cost
+	sideways  = 4  // bubbles side by side
+	family    = 8  // the seed of a program with subagents
 )
 
 // play plays a program in a bubble of its own, which also finds goroutines that are left.
@@ -28,20 +26,6 @@ func play(t *testing.T, stage *sim.Stage, p sim.Program) (out sim.Outcome) {
 	t.Helper()
 	synctest.Test(t, func(*testing.T) { out = stage.Play(p) })
 	return out
-}
-
-// setting reads a number from the environment.
-func setting(t *testing.T, name string, otherwise uint64) uint64 {
-	t.Helper()
-	text := os.Getenv(name)
-	if text == "" {
-		return otherwise
-	}
-	n, err := strconv.ParseUint(text, 10, 64)
-	if err != nil {
-		t.Fatalf("%s=%q is no number", name, text)
-	}
-	return n
 }
 
 // eachSeed plays n seeds from one on, some side by side.
@@ -78,12 +62,17 @@ func judge(t *testing.T, stage *sim.Stage, p sim.Program, out sim.Outcome) {
 	t.Errorf("shrunk: %s\nreplay: %s", small, sim.Replay(p.Seed))
 }
 
-// TestR18Simulation plays random programs against the whole runtime. SEEDS is how many, FIRST_SEED where they begin; SEED
-// plays one and, with -v, shows its trace.
+// TestR18Simulation plays random programs against the whole runtime. FIRST_SEED is the first one; SEED plays one and, with
+// -v, shows its trace.
 func TestR18Simulation(t *testing.T) {
 	t.Parallel()
+	simulate(t, seeds)
+}
+
+func simulate(t *testing.T, n int) {
+	t.Helper()
 	stage := sim.NewStage()
-	if one := setting(t, "SEED", 0); one > 0 {
+	if one := uint64(soak.Count(t, "SEED", 0, 0)); one > 0 {
 		p := sim.Make(one)
 		out := play(t, stage, p)
 		t.Log(p)
@@ -95,11 +84,10 @@ func TestR18Simulation(t *testing.T) {
 		return
 	}
 	var commits, lives, virtual atomic.Int64
-	n := setting(t, "SEEDS", seeds)
 	t.Cleanup(func() {
 		t.Logf("%d seeds: %d commits, %d engines, %s of virtual time", n, commits.Load(), lives.Load(), time.Duration(virtual.Load()))
 	})
-	eachSeed(t, setting(t, "FIRST_SEED", 1), n, func(t *testing.T, seed uint64) {
+	eachSeed(t, firstSeed(t), uint64(n), func(t *testing.T, seed uint64) {
 		p := sim.Make(seed)
 		out := play(t, stage, p)
 		commits.Add(int64(out.Commits))
@@ -109,11 +97,22 @@ func TestR18Simulation(t *testing.T) {
 	})
 }
 
-// TestR18SameSeedSameTrace plays seeds twice and wants the same traces. TWICE is how many, FIRST_SEED where they begin.
+// firstSeed is where programs begin.
+func firstSeed(t *testing.T) uint64 {
+	t.Helper()
+	return uint64(soak.Count(t, "FIRST_SEED", 1, 1))
+}
+
+// TestR18SameSeedSameTrace plays seeds twice and wants the same traces. FIRST_SEED is the first one.
 func TestR18SameSeedSameTrace(t *testing.T) {
 	t.Parallel()
+	sameTraces(t, twice)
+}
+
+func sameTraces(t *testing.T, n int) {
+	t.Helper()
 	stage := sim.NewStage()
-	eachSeed(t, setting(t, "FIRST_SEED", 1), setting(t, "TWICE", twice), func(t *testing.T, seed uint64) {
+	eachSeed(t, firstSeed(t), uint64(n), func(t *testing.T, seed uint64) {
 		p := sim.Make(seed)
 		first, again := play(t, stage, p), play(t, stage, p)
 		if first.Hash == again.Hash {
@@ -132,69 +131,6 @@ func line(out sim.Outcome, n int) string {
 		return "(nothing)"
 	}
 	return out.Trace[n]
-}
-
-// TestR18SabotageIsNoticed lets the store lie and wants the simulation to say so: one that cannot fail proves nothing.
-func TestR18SabotageIsNoticed(t *testing.T) {
-	t.Parallel()
-	stage := sim.NewStage()
-	for sabotage, want := range map[sim.Sabotage][]string{
-		sim.LoseClaims: {"I2"}, sim.LoseSettles: {"I1"}, sim.LoseMessages: {"I1"}, sim.LoseCancels: {"I1"}, sim.LoseSpawns: {"I1"},
-		sim.LoseDelivery: {"I1", "I16"},
-	} {
-		t.Run(string(sabotage), func(t *testing.T) {
-			t.Parallel()
-			var found []string
-			missing := func(name string) bool { return !slices.Contains(found, name) }
-			for seed := uint64(1); seed <= 100 && slices.ContainsFunc(want, missing); seed++ {
-				p := sim.Make(seed)
-				p.Sabotage = sabotage
-				for _, v := range play(t, stage, p).Broken {
-					if !slices.Contains(found, v.Invariant) {
-						found = append(found, v.Invariant)
-					}
-				}
-			}
-			for _, name := range want {
-				if missing(name) {
-					t.Errorf("%s is not broken, only %v", name, found)
-				}
-			}
-			t.Log(found)
-		})
-	}
-}
-
-// TestR18EveryCommit dies at the commits of one program with subagents: before, after, and after without telling. With
-// KILLPOINTS=all at every commit in each way, else at every eighth, in one way after another.
-func TestR18EveryCommit(t *testing.T) {
-	t.Parallel()
-	stage := sim.NewStage()
-	p := sim.Make(family)
-	p.Faults = nil
-	whole := play(t, stage, p)
-	if !slices.ContainsFunc(whole.Trace, func(line string) bool { return strings.Contains(line, `"lineage":`) }) {
-		t.Fatalf("the program of seed %d has no subagent: choose another", family)
-	}
-	ways := []sim.Act{sim.DieBefore, sim.DieAfter, sim.DieUntold}
-	var deaths []sim.Fault
-	for commit := 1; commit <= whole.Commits; commit++ {
-		switch {
-		case os.Getenv("KILLPOINTS") == "all":
-			for _, way := range ways {
-				deaths = append(deaths, sim.Fault{Commit: commit, Act: way})
-			}
-		case commit%8 == 0:
-			deaths = append(deaths, sim.Fault{Commit: commit, Act: ways[commit/8%len(ways)]})
-		}
-	}
-	eachSeed(t, 0, uint64(len(deaths)), func(t *testing.T, n uint64) {
-		q := p
-		q.Faults = deaths[n : n+1]
-		for _, v := range play(t, stage, q).Broken {
-			t.Errorf("%+v: %s %s: %s", deaths[n], v.Invariant, v.Session, v.Text)
-		}
-	})
 }
 
 // TestWaitingAgentsTakeNoPlace: subagents that take all places of the process, and only wait for what theirs start in the

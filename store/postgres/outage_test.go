@@ -1,11 +1,11 @@
+//go:build soak
+
 package postgres_test
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -13,6 +13,7 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/pgserver"
 	"github.com/perdure/perdure/internal/pgtest"
+	"github.com/perdure/perdure/internal/soak"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/postgres"
 )
@@ -26,7 +27,7 @@ func TestR09Outages(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := newLoad(t, url)
-	for range times(t, "PERDURE_OUTAGES", 3) {
+	for range soak.Count(t, "PERDURE_OUTAGES", 3, 100) {
 		l.progress(t, 40)
 		if err := errors.Join(c.Stop(), c.Start()); err != nil {
 			t.Fatal(err)
@@ -41,7 +42,7 @@ func TestR09KilledBackends(t *testing.T) {
 	url := database(t)
 	l := newLoad(t, url)
 	killed := 0
-	for range 5 * times(t, "PERDURE_OUTAGES", 3) {
+	for range 5 * soak.Count(t, "PERDURE_OUTAGES", 3, 100) {
 		l.progress(t, 10)
 		n, err := pgtest.Shared(t).KillBackends(t.Context(), url, 2, "perdure")
 		if err != nil {
@@ -53,19 +54,6 @@ func TestR09KilledBackends(t *testing.T) {
 		t.Error("nothing was killed")
 	}
 	l.finish(t)
-}
-
-func times(t *testing.T, name string, otherwise int) int {
-	t.Helper()
-	text, ok := os.LookupEnv(name)
-	if !ok {
-		return otherwise
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil {
-		t.Fatalf("%s: %v", name, err)
-	}
-	return n
 }
 
 // load is writers in two stores on one database. Each writes to a session of its own, and all to one that they share.

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -112,18 +111,4 @@ func (c *cage) told(t *testing.T, what string, a answer) {
 	if a.err != nil && (!errors.As(a.err, &fileError) || strings.Contains(a.err.Error(), filepath.Dir(c.folder))) {
 		t.Errorf("%.100q: an error that is not for the model: %v", what, a.err)
 	}
-}
-
-// number is the figure of an environment variable.
-func number(t *testing.T, name string, otherwise int) int {
-	t.Helper()
-	text := os.Getenv(name)
-	if text == "" {
-		return otherwise
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 {
-		t.Fatalf("%s is %q: give a number from 1 on", name, text)
-	}
-	return n
 }

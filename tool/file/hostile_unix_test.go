@@ -16,6 +16,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/sessionfile"
+	"github.com/perdure/perdure/internal/soak"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/memory"
 	"github.com/perdure/perdure/tool"
@@ -111,7 +112,7 @@ func TestS04HostileNames(t *testing.T) {
 	must(t, st.InTx(t.Context(), func(tx store.Tx) error {
 		return tx.CreateSession(store.Session{ID: id, CreatedAt: tx.Now(), UpdatedAt: tx.Now()})
 	}))
-	names := hostileNames(number(t, "PERDURE_NAMES", 2000))
+	names := hostileNames(soak.Count(t, "PERDURE_NAMES", 2000, 2000))
 
 	taken := 0
 	for _, f := range []tool.Files{openDir(t, c.folder), sessionfile.New(st, id, false)} {

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/perdure/perdure/internal/soak"
 	"github.com/perdure/perdure/tool"
 )
 
@@ -24,7 +25,7 @@ var racePaths = []string{"/x", "/x/" + canaryName, "/x/sub", "/x/sub/" + canaryN
 // outside is read or changed, nothing waits, and each error is one for the model.
 func TestS04Races(t *testing.T) {
 	t.Parallel()
-	attempts := number(t, "PERDURE_RACES", 2000)
+	attempts := soak.Count(t, "PERDURE_RACES", 2000, 100000)
 	c := newCage(t)
 	must(t, os.Mkdir(filepath.Join(c.folder, "d"), 0o755))
 	d := openDir(t, c.folder)

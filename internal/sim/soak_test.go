@@ -1,0 +1,88 @@
+//go:build soak
+
+package sim_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/perdure/perdure/internal/sim"
+	"github.com/perdure/perdure/internal/soak"
+)
+
+// TestR18SimulationSoak is TestR18Simulation with more programs.
+func TestR18SimulationSoak(t *testing.T) {
+	t.Parallel()
+	simulate(t, soak.Count(t, "SEEDS", 250, 10_000))
+}
+
+// TestR18SameSeedSameTraceSoak is TestR18SameSeedSameTrace with more programs.
+func TestR18SameSeedSameTraceSoak(t *testing.T) {
+	t.Parallel()
+	sameTraces(t, soak.Count(t, "TWICE", 20, 200))
+}
+
+// TestR18EveryCommit dies at the commits of one program with subagents: before, after, and after without telling. Under
+// SCALE=full it dies at every commit in each way, else at every eighth, in one way after another.
+func TestR18EveryCommit(t *testing.T) {
+	t.Parallel()
+	stride := soak.Count(t, "COMMIT_STRIDE", 8, 1)
+	stage := sim.NewStage()
+	p := sim.Make(family)
+	p.Faults = nil
+	whole := play(t, stage, p)
+	if !slices.ContainsFunc(whole.Trace, func(line string) bool { return strings.Contains(line, `"lineage":`) }) {
+		t.Fatalf("the program of seed %d has no subagent: choose another", family)
+	}
+	ways := []sim.Act{sim.DieBefore, sim.DieAfter, sim.DieUntold}
+	var deaths []sim.Fault
+	for commit := 1; commit <= whole.Commits; commit++ {
+		switch {
+		case stride == 1:
+			for _, way := range ways {
+				deaths = append(deaths, sim.Fault{Commit: commit, Act: way})
+			}
+		case commit%stride == 0:
+			deaths = append(deaths, sim.Fault{Commit: commit, Act: ways[commit/stride%len(ways)]})
+		}
+	}
+	eachSeed(t, 0, uint64(len(deaths)), func(t *testing.T, n uint64) {
+		q := p
+		q.Faults = deaths[n : n+1]
+		for _, v := range play(t, stage, q).Broken {
+			t.Errorf("%+v: %s %s: %s", deaths[n], v.Invariant, v.Session, v.Text)
+		}
+	})
+}
+
+// TestR18SabotageIsNoticed lets the store lie and wants the simulation to say so: one that cannot fail proves nothing.
+func TestR18SabotageIsNoticed(t *testing.T) {
+	t.Parallel()
+	stage := sim.NewStage()
+	for sabotage, want := range map[sim.Sabotage][]string{
+		sim.LoseClaims: {"I2"}, sim.LoseSettles: {"I1"}, sim.LoseMessages: {"I1"}, sim.LoseCancels: {"I1"}, sim.LoseSpawns: {"I1"},
+		sim.LoseDelivery: {"I1", "I16"},
+	} {
+		t.Run(string(sabotage), func(t *testing.T) {
+			t.Parallel()
+			var found []string
+			missing := func(name string) bool { return !slices.Contains(found, name) }
+			for seed := uint64(1); seed <= 100 && slices.ContainsFunc(want, missing); seed++ {
+				p := sim.Make(seed)
+				p.Sabotage = sabotage
+				for _, v := range play(t, stage, p).Broken {
+					if !slices.Contains(found, v.Invariant) {
+						found = append(found, v.Invariant)
+					}
+				}
+			}
+			for _, name := range want {
+				if missing(name) {
+					t.Errorf("%s is not broken, only %v", name, found)
+				}
+			}
+			t.Log(found)
+		})
+	}
+}

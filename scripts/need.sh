@@ -1,0 +1,129 @@
+# Functions that bring what tests need: sourced by the scripts of the test tiers, which set tier to their name first.
+#
+# Each function looks for one program. Where it is missing, and we are root on Debian, it is installed; elsewhere the line to
+# run is printed and the script ends. Nothing is started here: tests start the servers that they need by themselves.
+
+step() { printf '%s: %s\n' "$tier" "$*"; }
+fail() { printf '%s: %s\n' "$tier" "$*" >&2; exit 1; }
+
+# need_go finds Go where it is usually put, and wants 1.26 or newer.
+need_go() {
+	command -v go >/dev/null || PATH="$PATH:/usr/local/go/bin"
+	command -v go >/dev/null || fail "Go is missing: install Go 1.26 or newer and run this again"
+	local version toolchain
+	# Asked outside the module, so that an older Go answers instead of refusing go.mod.
+	version=$(cd / && GOTOOLCHAIN=local go env GOVERSION)
+	toolchain=$(cd / && go env GOTOOLCHAIN)
+	if [[ $version =~ go1\.([0-9]+) ]] && ((BASH_REMATCH[1] < 26)); then
+		[[ $toolchain != local ]] || fail "$version is too old: install Go 1.26 or newer and run this again"
+		step "Go: $version is older than 1.26, so it fetches the toolchain that go.mod names"
+		return
+	fi
+	step "Go: $version"
+}
+
+# has_c reports whether the compiler that Go uses can build a program with the C library.
+has_c() {
+	local cc folder status=0
+	cc=$(go env CC)
+	folder=$(mktemp -d)
+	# CC may carry flags, so it is split into words.
+	# shellcheck disable=SC2086
+	printf '#include <stdlib.h>\n#include <pthread.h>\nint main(void) { return 0; }\n' |
+		$cc -x c -o "$folder/a" - >/dev/null 2>&1 || status=1
+	rm -r "$folder"
+	return "$status"
+}
+
+# bring installs packages, or ends with what is needed and the line to run.
+bring() {
+	local why=$1
+	shift
+	if [[ $(id -u) != 0 ]] || ! command -v apt-get >/dev/null; then
+		fail "$why: run  sudo apt-get install -y $*  (or your system's equivalent), then this again"
+	fi
+	step "installing $*"
+	export DEBIAN_FRONTEND=noninteractive
+	apt-get update -qq
+	apt-get install -y -qq --no-install-recommends "$@"
+}
+
+need_curl() {
+	if ! command -v curl >/dev/null; then
+		step "curl: missing"
+		bring "the tutorial is tried with curl" curl
+	fi
+	step "curl: $(curl --version | head -n 1 | cut -d ' ' -f 2)"
+}
+
+need_strace() {
+	if ! command -v strace >/dev/null; then
+		step "strace: missing"
+		[[ $(uname) == Linux ]] || return 0 # the faults of system calls are tried on Linux
+		bring "faults of the disk are made with strace" strace
+	fi
+	step "strace: $(strace --version | head -n 1 | awk '{print $NF}')"
+}
+
+# The server that the package would start is not wanted: the test starts one of its own.
+need_nginx() {
+	local policy=/usr/sbin/policy-rc.d made= program
+	[[ $(uname) == Linux ]] || return 0
+	if ! program=$(PATH="$PATH:/usr/sbin" command -v nginx); then
+		step "nginx: missing"
+		if [[ $(id -u) == 0 && ! -e $policy ]] && command -v apt-get >/dev/null; then
+			printf '#!/bin/sh\nexit 101\n' >"$policy"
+			chmod +x "$policy"
+			made=yes
+		fi
+		bring "the page on nginx is tried with it" nginx-light
+		[[ -z $made ]] || rm "$policy"
+		program=$(PATH="$PATH:/usr/sbin" command -v nginx) || fail "nginx-light is installed, and its program nginx is not in /usr/sbin"
+	fi
+	step "nginx: $("$program" -v 2>&1 | cut -d / -f 2)"
+}
+
+# postgres_program answers with the server's program, which Debian keeps out of PATH.
+postgres_program() {
+	local found=(/usr/lib/postgresql/*/bin/postgres)
+	if [[ -x ${found[-1]} ]]; then
+		printf '%s\n' "${found[-1]}"
+	else
+		command -v postgres
+	fi
+}
+
+# The tests start servers of their own, as an unprivileged user: the cluster that the package would make and start is not wanted.
+need_postgres() {
+	local program
+	if ! program=$(postgres_program); then
+		step "PostgreSQL: missing"
+		if [[ $(id -u) == 0 && ! -e /etc/postgresql-common/createcluster.conf ]] && command -v apt-get >/dev/null; then
+			mkdir -p /etc/postgresql-common
+			printf 'create_main_cluster = false\n' >/etc/postgresql-common/createcluster.conf
+		fi
+		bring "the store on Postgres is tried with its server" postgresql
+		program=$(postgres_program) || fail "postgresql is installed, and its program postgres is not in /usr/lib/postgresql/*/bin"
+	fi
+	step "PostgreSQL: $("$program" --version | awk '{print $3}')"
+}
+
+need_c() {
+	if has_c; then
+		step "C compiler: $(go env CC)"
+		return
+	fi
+	step "C compiler: missing"
+	bring "the race detector needs a C compiler" gcc libc6-dev
+	has_c || fail "gcc and libc6-dev are installed, and $(go env CC) still builds nothing: unset CC, then run this again"
+}
+
+# part runs a command as a named part of a tier, prints how long it took, and ends the script when it fails.
+part() {
+	local name=$1 began=$SECONDS status=0
+	shift
+	step "$name"
+	"$@" || status=$?
+	step "$name: $((SECONDS - began)) s"
+	((status == 0)) || fail "$name failed with exit code $status"
+}
