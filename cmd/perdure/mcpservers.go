@@ -16,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -266,12 +267,14 @@ func handlesIn(st store.Store) mcptool.Handles {
 	return mcptool.InResources(func(call tool.Call) tool.Resources { return ports(call.Session, call).Resources })
 }
 
-// Close ends the connections.
+// Close ends the connections, those of all servers at once.
 func (s *mcpServers) Close() error {
-	var errs []error
-	for _, server := range s.all {
-		errs = append(errs, server.Close())
+	errs := make([]error, len(s.all))
+	var group sync.WaitGroup
+	for i, server := range s.all {
+		group.Go(func() { errs[i] = server.Close() })
 	}
+	group.Wait()
 	return errors.Join(errs...)
 }
 

@@ -61,9 +61,7 @@ type Client struct {
 	making chan struct{} // capacity 1: who is in it makes the connection, and alone touches cfg.Era
 
 	mu      sync.Mutex
-	session *mcp.ClientSession  // guarded by mu; nil: there is none
-	born    time.Time           // guarded by mu; of the keeper's server; zero: nobody keeps it
-	conn    io.Closer           // guarded by mu
+	now     *connection         // guarded by mu; nil: there is none
 	calls   map[string]*running // guarded by mu; by their ids on the wire
 	mirrors bool                // guarded by mu; some argument goes into a header of HTTP, as the tool's definition says
 	changed bool                // guarded by mu; the server has other tools since they were listed
@@ -91,11 +89,6 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 		cfg.Patience = 30 * time.Second
 	}
 	c := &Client{cfg: cfg, calls: map[string]*running{}, making: make(chan struct{}, 1)}
-	if cfg.URL != "" {
-		way := *cfg.HTTP
-		way.Transport = &taskWay{next: cfg.HTTP.Transport, wait: c.leaveAlone, came: c.came}
-		c.cfg.HTTP = &way
-	}
 	caps := &mcp.ClientCapabilities{}
 	caps.AddExtension(extension, nil)
 	c.mcp = mcp.NewClient(&mcp.Implementation{Name: "perdure", Version: cfg.Version}, &mcp.ClientOptions{
@@ -150,18 +143,14 @@ func (c *Client) connected(ctx context.Context) (*mcp.ClientSession, time.Time, 
 func (c *Client) current() (*mcp.ClientSession, time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.session, c.born
-}
-
-// connection is one that was made.
-type connection struct {
-	session *mcp.ClientSession
-	born    time.Time
-	conn    io.Closer
+	if c.now == nil {
+		return nil, time.Time{}
+	}
+	return c.now.session, c.now.born
 }
 
 // use makes a connection the one that calls go over; whoever calls is in making.
-func (c *Client) use(ctx context.Context, made connection) {
+func (c *Client) use(ctx context.Context, made *connection) {
 	c.mu.Lock()
 	mirrors := c.mirrors
 	c.mu.Unlock()
@@ -169,7 +158,7 @@ func (c *Client) use(ctx context.Context, made connection) {
 		_, _ = c.list(ctx, made.session) // what the server wants in a header it asks for itself
 	}
 	c.mu.Lock()
-	c.session, c.born, c.conn, c.changed = made.session, made.born, made.conn, false
+	c.now, c.changed = made, false
 	c.mu.Unlock()
 	if spoken := made.session.InitializeResult(); spoken != nil && spoken.ProtocolVersion != c.cfg.Era {
 		if c.cfg.Era = spoken.ProtocolVersion; c.cfg.Learned != nil {
@@ -192,10 +181,13 @@ func (c *Client) versions() []string {
 }
 
 // connect makes one connection.
-func (c *Client) connect(ctx context.Context, version string) (made connection, err error) {
+func (c *Client) connect(ctx context.Context, version string) (made *connection, err error) {
 	options := &mcp.ClientSessionOptions{ProtocolVersion: version}
+	made = &connection{gone: make(chan struct{})}
 	if c.cfg.URL != "" {
-		made.session, err = c.mcp.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: c.cfg.URL, HTTPClient: c.cfg.HTTP}, options)
+		way := *c.cfg.HTTP
+		way.Transport = &taskWay{next: c.cfg.HTTP.Transport, wait: c.leaveAlone, came: c.came, gone: made.gone}
+		made.session, err = c.mcp.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: c.cfg.URL, HTTPClient: &way}, options)
 		return made, err
 	}
 	conn, in, said, err := c.greeted(ctx)
@@ -235,31 +227,6 @@ func (c *Client) greeted(ctx context.Context) (conn io.ReadWriteCloser, in *bufi
 type readCloser struct {
 	io.Reader
 	io.Closer
-}
-
-// lost forgets a connection that ended.
-func (c *Client) lost(session *mcp.ClientSession) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.session == session {
-		c.session = nil
-	}
-}
-
-// Close ends the connection. With end, the keeper's server ends too, if nothing runs there.
-func (c *Client) Close(end bool) error {
-	c.mu.Lock()
-	session, conn := c.session, c.conn
-	c.session = nil
-	c.mu.Unlock()
-	var err error
-	if w, ok := conn.(io.Writer); ok && end {
-		_, err = w.Write([]byte(`{"jsonrpc":"2.0","method":"` + endMethod + `"}` + "\n"))
-	}
-	if session != nil {
-		_ = session.Close() // it is lost anyway
-	}
-	return ignoreClosed(err)
 }
 
 // Definitions lists the server's tools.
@@ -344,13 +311,13 @@ func (c *Client) leaveAlone(d time.Duration) {
 func (c *Client) About() (server string, tasks bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.session == nil || c.session.InitializeResult() == nil {
+	if c.now == nil || c.now.session.InitializeResult() == nil {
 		return "", false
 	}
-	if info := c.session.InitializeResult().ServerInfo; info != nil {
+	if info := c.now.session.InitializeResult().ServerInfo; info != nil {
 		server = strings.TrimSpace(info.Name + " " + info.Version)
 	}
-	return server, makesTasks(c.session)
+	return server, makesTasks(c.now.session)
 }
 
 // busy reports whether calls run.

@@ -3,6 +3,7 @@ package mcptool
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -27,7 +28,8 @@ type Keeping struct {
 	// Linger is how long the server lives when nobody is connected, while calls run or have answers that were not yet
 	// fetched; 0: 24 h. With nothing to wait for it ends after some seconds.
 	Linger time.Duration
-	Log    *slog.Logger // nil: discarded
+	Stop   time.Duration // for the server to end once its input is closed, after which it is killed; 0: 10 s
+	Log    *slog.Logger  // nil: discarded
 }
 
 // idleTime is how long a keeper with nothing to wait for waits for the next client.
@@ -87,7 +89,7 @@ func Keep(ctx context.Context, k Keeping) error {
 	group.Go(func() {
 		<-ctx.Done()
 		r.close()
-		server.end()
+		server.end(cmp.Or(k.Stop, defaultStop))
 	})
 	r.hear(server.out)
 	byItself := ctx.Err() == nil

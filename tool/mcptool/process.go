@@ -9,12 +9,9 @@ import (
 	"time"
 )
 
-// How long a server that is to end may take, once its input has ended, once it is interrupted, and once it is killed.
-const (
-	inputTime     = 2 * time.Second
-	interruptTime = 5 * time.Second
-	killTime      = time.Second
-)
+// defaultStop is how long a server that is to end may take: a fifth of it once its input has ended, half of it
+// once it is interrupted, and a tenth once it is killed.
+const defaultStop = 10 * time.Second
 
 // process is a server with all that it starts, which is a process group of its own: a command is often a shell, or another program that
 // starts the server.
@@ -49,18 +46,18 @@ func (p *process) wait() error {
 	return p.command.Wait()
 }
 
-// end ends it, kindly at first, and returns when it is gone. A process that left the group goes on, but is not listened to.
-func (p *process) end() {
+// end ends it within a time, kindly at first, and returns when it is gone. A process that left the group goes on, but is not listened to.
+func (p *process) end(within time.Duration) {
 	_ = p.in.Close() // it may have ended
-	if p.goneWithin(inputTime) {
+	if p.goneWithin(within / 5) {
 		return
 	}
 	_ = syscall.Kill(-p.command.Process.Pid, syscall.SIGINT) // likewise
-	if p.goneWithin(interruptTime) {
+	if p.goneWithin(within / 2) {
 		return
 	}
 	_ = syscall.Kill(-p.command.Process.Pid, syscall.SIGKILL) // likewise
-	if p.goneWithin(killTime) {
+	if p.goneWithin(within / 10) {
 		return
 	}
 	_ = p.out.Close() // so that whoever listens stops

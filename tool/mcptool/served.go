@@ -220,18 +220,27 @@ func (s *Server) sweep(now time.Time) {
 	}
 }
 
-// Close ends the connections. A server that this process started ends with the last one, unless calls run there.
+// Close ends the connections, all at once, and waits no longer than one of them may take. A server that this
+// process started ends with the last one, unless calls run there.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	s.ended = true
 	all := s.open
 	s.open = map[perdure.SessionID]*opened{}
 	s.mu.Unlock()
+	var group sync.WaitGroup
 	for _, c := range all {
-		<-c.made
-		if c.err == nil {
-			_ = c.client.Close(true) // it is over
-		}
+		group.Go(func() {
+			select {
+			case <-c.made:
+			case <-time.After(closeTime): // whoever makes it has not seen that its call is over
+				return
+			}
+			if c.err == nil {
+				_ = c.client.Close(true) // it is over
+			}
+		})
 	}
+	group.Wait()
 	return nil
 }

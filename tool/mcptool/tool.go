@@ -188,11 +188,11 @@ func (t *Remote) ask(ctx context.Context, a asking) tool.Result {
 		params.Meta[metaTrace] = a.env.Trace
 	}
 	a.client.listed(ctx, session)
-	result, err := called(ctx, session, params)
+	result, err := a.client.called(ctx, session, params)
 	var refused *jsonrpc.Error
 	if errors.As(err, &refused) && refused.Code == headerMismatch && a.client.toolsChanged() { // it was refused unseen
 		a.client.listed(ctx, session)
-		result, err = called(ctx, session, params)
+		result, err = a.client.called(ctx, session, params)
 	}
 	var cannot *unread
 	switch {
@@ -227,23 +227,40 @@ func (t *Remote) unread(why error) tool.Result {
 }
 
 // called calls a tool. When ctx ends because somebody wants the call to end, the server is told; when only this process ends,
-// it is not: the call goes on, and is found again.
-func called(ctx context.Context, session *mcp.ClientSession, params *mcp.CallToolParams) (*mcp.CallToolResult, error) {
+// it is not: the call goes on, and is found again. So it is when the connection is cut.
+func (c *Client) called(ctx context.Context, session *mcp.ClientSession, params *mcp.CallToolParams) (*mcp.CallToolResult, error) {
 	type answer struct {
 		result *mcp.CallToolResult
 		err    error
 	}
 	asked, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	goesOn := false
+	gone, answered := c.waits(session)
 	defer func() {
 		if !goesOn {
+			answered()
 			cancel()
 		}
 	}()
 	came := make(chan answer, 1) // of one call, whoever waits for it
 	go func() {                  // until the answer, the cancel, or the end of the connection
 		r, err := session.CallTool(asked, params)
+		select {
+		case <-gone:
+			if err != nil {
+				err = fmt.Errorf("%w: %w", mcp.ErrConnectionClosed, err)
+			}
+		default:
+		}
+		cancel()
 		came <- answer{r, err}
+	}()
+	go func() { // likewise
+		select {
+		case <-gone:
+			cancel()
+		case <-asked.Done():
+		}
 	}()
 	select {
 	case a := <-came:

@@ -89,10 +89,19 @@ type taskWay struct {
 	next http.RoundTripper
 	wait func(time.Duration)
 	came func(call string, result json.RawMessage) // is told what a call came to, as it was written
+	gone <-chan struct{}                           // closed when nothing is to be sent any more
 }
 
 // RoundTrip implements http.RoundTripper.
 func (w *taskWay) RoundTrip(r *http.Request) (*http.Response, error) {
+	select {
+	case <-w.gone:
+		if r.Body != nil {
+			_ = r.Body.Close() // nobody reads it
+		}
+		return nil, mcp.ErrConnectionClosed
+	default:
+	}
 	if r.Method != http.MethodPost || r.Body == nil {
 		return w.next.RoundTrip(r)
 	}
