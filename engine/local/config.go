@@ -91,9 +91,11 @@ type Config struct {
 
 	Grace time.Duration // from cancel to fence; 0: 10 s
 	Drain time.Duration // how long Run lets work settle when its ctx ends; 0: 10 s; -1: none
-	Lease time.Duration // of the worker; 0: 10 s
-	Beat  time.Duration // of the worker; 0: 2 s
-	Log   *slog.Logger  // nil: discarded
+	// Return is how long Run waits after Drain for work to return, whose context has ended by then; 0: 5 s.
+	Return time.Duration
+	Lease  time.Duration // of the worker; 0: 10 s
+	Beat   time.Duration // of the worker; 0: 2 s
+	Log    *slog.Logger  // nil: discarded
 
 	Telemetry Telemetry // who is told what happens, by OpenTelemetry; the zero value is nobody
 
@@ -116,6 +118,9 @@ func withDefaults(cfg Config) Config {
 	}
 	if cfg.Drain == 0 {
 		cfg.Drain = defaultDrain
+	}
+	if cfg.Return <= 0 {
+		cfg.Return = stopTime
 	}
 	if cfg.OrphanScan <= 0 {
 		cfg.OrphanScan = defaultOrphanScan

@@ -375,16 +375,18 @@ func (e *Engine) end(ctx context.Context, broken bool) {
 		e.lanes.WaitIdle(drain)
 		stop()
 	}
-	rest, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
-	defer cancel()
-	if left := e.lanes.Shutdown(rest); left > 0 {
+	returned, stop := context.WithTimeout(context.WithoutCancel(ctx), e.cfg.Return)
+	if left := e.lanes.Shutdown(returned); left > 0 {
 		e.cfg.Log.Warn("work was left as it is, for the next start", "left", left)
 	}
+	stop()
 	close(e.emptied)
 	e.group.Wait()
 	e.effects.Wait()
 	e.effects.LetAllGo()
 	e.stopBeats()
+	rest, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.cfg.Return) // also when work did not return
+	defer cancel()
 	err := e.cfg.Store.InTx(rest, func(tx store.Tx) error {
 		if lost {
 			return tx.RemoveWorker(e.worker.ID)

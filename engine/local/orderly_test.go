@@ -4,12 +4,15 @@ import (
 	"context"
 	"iter"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine/local"
 	"github.com/perdure/perdure/internal/effect"
 	"github.com/perdure/perdure/model"
 	"github.com/perdure/perdure/model/scripted"
+	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/memory"
 	"github.com/perdure/perdure/tool"
 )
@@ -82,4 +85,62 @@ func TestOrderlyStopsAreNoAttempts(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// deafTool does not return before the test is over.
+type deafTool struct {
+	began, over chan struct{}
+}
+
+func (d deafTool) Spec() tool.Spec {
+	return tool.Spec{Name: "deaf", Description: "Hears nothing.", Class: perdure.Pure, Parameters: []byte(`{"type":"object"}`)}
+}
+
+func (d deafTool) Run(context.Context, tool.Call, tool.Env) tool.Result {
+	close(d.began)
+	<-d.over
+	return tool.Success("heard")
+}
+
+// TestLeaseIsHandedBackByStuckWork: work that does not return keeps the worker's lease from nobody: the next worker need not
+// wait for its end (RC11).
+func TestLeaseIsHandedBackByStuckWork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memory.New(memory.Config{})
+		script, err := scripted.Parse("deaf", []byte("steps: [{calls: [{name: deaf, args: {}}]}, {text: done, repeat: true}]"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		deaf := deafTool{make(chan struct{}), make(chan struct{})}
+		defer close(deaf.over)
+		eng, err := local.Open(t.Context(), local.Config{Store: st, Model: script, Tools: tool.NewRegistry(deaf), Drain: -1, Return: time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- eng.Run(ctx) }()
+		s, err := eng.NewSession(ctx, perdure.Agent{})
+		if err == nil {
+			err = eng.Send(ctx, s.ID, perdure.Text("hello"))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-deaf.began
+
+		began := time.Now()
+		stop()
+		if err := <-ended; err != nil || time.Since(began) != time.Second {
+			t.Errorf("it ended after %s, %v", time.Since(began), err)
+		}
+
+		var workers []store.Worker
+		if err := st.View(context.Background(), func(r store.Reader) (err error) {
+			workers, err = r.Workers()
+			return err
+		}); err != nil || len(workers) > 0 {
+			t.Errorf("%d workers are left, %v", len(workers), err)
+		}
+	})
 }
