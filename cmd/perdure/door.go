@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,9 +26,6 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// closeTimeout is how long requests in work may take when a server has stopped.
-const closeTimeout = 5 * time.Second
-
 // renewTime is how long a worker that is lost waits before it begins anew: the database may not be there yet.
 const renewTime = time.Second
 
@@ -43,8 +41,9 @@ type door struct {
 	told   observed // who is told of requests
 	manual *manual.Manual
 	open   []*opening
-	lost   atomic.Bool // its worker is, and no other one is there yet
-	look   look        // at the store
+	lost   atomic.Bool   // its worker is, and no other one is there yet
+	look   look          // at the store
+	answer time.Duration // from the moment on at which a stop begins, for requests; 0: that of the default stop
 }
 
 // checks is what readiness depends on.
@@ -221,6 +220,7 @@ func (d *door) run(ctx context.Context, fail context.CancelCauseFunc) error {
 		})
 	}
 	<-ctx.Done()
+	answered := time.Now().Add(d.answerTime())
 	for _, o := range d.open {
 		o.drain()
 		o.server.SetKeepAlivesEnabled(false) // whoever comes again finds the next server
@@ -228,8 +228,11 @@ func (d *door) run(ctx context.Context, fail context.CancelCauseFunc) error {
 	<-d.ended
 	closed := d.closeListeners()
 	group.Wait() // now all whom they accepted are counted
-	return errors.Join(append(failures, closed, d.close())...)
+	return errors.Join(append(failures, closed, d.closeBy(answered))...)
 }
+
+// answerTime is how long a stop has for requests.
+func (d *door) answerTime() time.Duration { return cmp.Or(d.answer, timesOf(0, true).answer) }
 
 // closeListeners lets nobody in any more. On a socket that was handed over, the next server finds who comes now.
 func (d *door) closeListeners() error {
@@ -240,10 +243,13 @@ func (d *door) closeListeners() error {
 	return errors.Join(errs...)
 }
 
-// close ends the servers. Whoever was accepted has a moment to ask and is answered; then the connections are closed.
+// close is closeBy for a door that does not serve any more.
+func (d *door) close() error { return d.closeBy(time.Now().Add(d.answerTime())) }
+
+// closeBy ends the servers. Whoever was accepted has until then to ask, and is answered; then the connections are closed.
 // Server.Shutdown would drop those whose request it has not read yet.
-func (d *door) close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+func (d *door) closeBy(end time.Time) error {
+	ctx, cancel := context.WithDeadline(context.Background(), end)
 	defer cancel()
 	errs := []error{d.closeListeners()}
 	for _, o := range d.open {

@@ -146,7 +146,7 @@ func verifiedBefore(ctx context.Context, _ string) (mcpserver.Principal, error) 
 
 // serveMCP serves tools to one client on stdio. Whoever holds the data directory does the work, or else this process does.
 func serveMCP(ctx context.Context, s mcp.Serving, log *slog.Logger) (err error) {
-	eng, err := open(ctx, cli.Opening{Access: cli.Writing, Dir: s.Dir, Database: s.Database, Server: s.Server, AskModels: true, Log: log})
+	eng, err := open(ctx, cli.Opening{Access: cli.Writing, Dir: s.Dir, Database: s.Database, Server: s.Server, AskModels: true, StopTime: s.StopTime, Log: log})
 	if err != nil {
 		return err
 	}
@@ -235,11 +235,12 @@ func proxyMCP(ctx context.Context, p mcp.Proxying, log *slog.Logger) (err error)
 		tools.Register(r)
 		marked = append(marked, mcpserver.Exposed{Name: r.Spec().Name, As: r.Definition().Name, Verbatim: true, Definition: r.Definition()})
 	}
-	eng, err := local.Open(ctx, local.Config{Store: st, Model: noModel{}, Tools: tools, Drain: -1, SoftBudget: tool.Never, Log: log})
+	eng, err := local.Open(ctx, local.Config{Store: st, Model: noModel{}, Tools: tools, Drain: -1, Return: timesOf(p.StopTime, false).end, SoftBudget: tool.Never, Log: log})
 	if err != nil {
 		return errors.Join(err, client.Close(true))
 	}
 	door := newDoor(eng, st, dir, log) // so that people can look, and resolve, while the proxy has the directory
+	door.answer = timesOf(p.StopTime, false).answer
 	if err := door.openSocket(); err != nil {
 		return errors.Join(err, client.Close(true))
 	}
@@ -384,7 +385,7 @@ func serveProxy(ctx context.Context, p mcp.Proxying, handler http.Handler) error
 
 // keepMCP keeps a server.
 func keepMCP(ctx context.Context, k mcp.Keeping, log *slog.Logger) error {
-	return mcptool.Keep(ctx, mcptool.Keeping{Socket: k.Socket, Command: k.Command, Linger: k.Linger, Log: log})
+	return mcptool.Keep(ctx, mcptool.Keeping{Socket: k.Socket, Command: k.Command, Linger: k.Linger, Stop: k.StopTime, Log: log})
 }
 
 // noModel is the model of a proxy, which asks none.

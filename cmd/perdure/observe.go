@@ -42,9 +42,6 @@ const (
 	otelHeaders   = "OTEL_EXPORTER_OTLP_HEADERS"
 )
 
-// flushTime is how long the last spans may take to leave when a server ends.
-const flushTime = 3 * time.Second
-
 // observed is who is told what a server does. The zero value is nobody.
 type observed struct {
 	engine  local.Telemetry
@@ -75,7 +72,7 @@ func observe(ctx context.Context, s cli.Serving) (observed, error) {
 	o.page = promhttp.HandlerFor(kept, promhttp.HandlerOpts{ErrorLog: slog.NewLogLogger(s.Log.Handler(), slog.LevelWarn)})
 	o.engine.Metrics = o.figures
 	if err := o.sendSpans(ctx, s, about); err != nil {
-		return o, errors.Join(err, o.close())
+		return o, errors.Join(err, o.close(timesOf(0, true).flush))
 	}
 	o.server, err = telemetry.NewServer(o.engine.Traces, o.figures)
 	return o, err
@@ -189,9 +186,9 @@ func (s spreadSampler) ShouldSample(p sdktrace.SamplingParameters) sdktrace.Samp
 	return s.Sampler.ShouldSample(p)
 }
 
-// close sends what is left, for a moment.
-func (o observed) close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), flushTime)
+// close sends what is left, for as long as that may take.
+func (o observed) close(within time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
 	if o.traces != nil {
 		_ = o.traces.Shutdown(ctx) // a collector that is gone is told of by the error handler, and keeps no server from ending well

@@ -17,6 +17,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
@@ -254,7 +255,7 @@ func TestTelemetryNowhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer told.close()
+	defer told.close(time.Second)
 	if told.traces != nil || told.engine.Traces != nil || told.page == nil {
 		t.Errorf("got %+v", told)
 	}
@@ -282,7 +283,7 @@ func TestTelemetryVariables(t *testing.T) {
 			if (err != nil) != law.fails || (told.traces != nil) != law.sends && err == nil {
 				t.Errorf("sends %t, error %v", told.traces != nil, err)
 			}
-			_ = told.close()
+			_ = told.close(time.Second)
 		})
 	}
 	if n := c.asked.Load(); n > 0 {

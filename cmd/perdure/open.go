@@ -26,9 +26,6 @@ import (
 	"github.com/perdure/perdure/tool/subagent"
 )
 
-// drainTime is how long work may settle when a command ends. A command under a supervisor needs none of it.
-const drainTime = 2 * time.Second
-
 // opened is an engine with what it was opened over.
 type opened struct {
 	*local.Engine // the first one
@@ -127,10 +124,7 @@ func newEngine(ctx context.Context, o cli.Opening, st store.Store, told observed
 	if retention == 0 {
 		retention = -1 // for ever
 	}
-	drain := drainTime
-	if o.Serve {
-		drain = serveDrain
-	}
+	times := timesOf(o.StopTime, o.Serve)
 	prices, err := readPrices(os.Getenv(ownPrices))
 	if err != nil {
 		return nil, err
@@ -141,7 +135,7 @@ func newEngine(ctx context.Context, o cli.Opening, st store.Store, told observed
 	e.cfg = local.Config{
 		Store: st, Shared: o.Database != "", Model: e.models, Tools: tools, Files: e.workspaces.files, Egress: out, Permit: permit, Retention: retention,
 		Forget:  forgetting(o.Dir, e.home.Beside.SQL, e.workspaces),
-		Secrets: e.home.Secrets, Beside: e.home.Beside, Money: local.Money{Prices: &prices}, Drain: drain, Log: o.Log,
+		Secrets: e.home.Secrets, Beside: e.home.Beside, Money: local.Money{Prices: &prices}, Drain: times.settle, Return: times.end, Log: o.Log,
 		Telemetry: told.engine, Given: e.given(),
 		Webhooks: local.Webhooks{Egress: out, Show: shown(o.Disclosure)},
 	}
@@ -150,7 +144,7 @@ func newEngine(ctx context.Context, o cli.Opening, st store.Store, told observed
 	}
 	e.asks.use(e.Engine)
 	e.door = newDoor(e.Engine, st, o.Dir, o.Log)
-	e.door.told = told
+	e.door.told, e.door.answer = told, times.answer
 	if e.door.tools = o.MCP; len(o.MCP) > 0 {
 		if _, err := markedTools(ctx, e.Engine, o.MCP); err != nil {
 			return nil, errors.Join(err, e.home.Close())

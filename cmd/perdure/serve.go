@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/access"
@@ -26,9 +25,6 @@ const (
 	socketFile = "perdure.sock"
 	tokenFile  = "token"
 )
-
-// serveDrain is how long calls may settle when a server stops (RC11).
-const serveDrain = 10 * time.Second
 
 // serve holds a data directory and answers requests on an address and on the directory's socket, until ctx ends.
 func serve(ctx context.Context, s cli.Serving) (err error) {
@@ -48,9 +44,10 @@ func serve(ctx context.Context, s cli.Serving) (err error) {
 	if err != nil {
 		return errors.Join(err, st.Close(), closing())
 	}
-	defer func() { err = errors.Join(err, told.close()) }()
+	times := timesOf(s.StopTime, true)
+	defer func() { err = errors.Join(err, told.close(times.flush)) }()
 	eng, err := newEngine(ctx, cli.Opening{
-		Access: cli.Writing, Dir: s.Dir, Database: s.Database, AllowShell: s.AllowShell, Sandbox: s.Sandbox, Ask: s.Ask, Deny: s.Deny, MCP: s.MCP, AskUntrusted: s.AskUntrusted, Retention: s.Retention, AskModels: true, Serve: true, Disclosure: s.Disclosure, Log: s.Log, Known: s.Known,
+		Access: cli.Writing, Dir: s.Dir, Database: s.Database, AllowShell: s.AllowShell, Sandbox: s.Sandbox, Ask: s.Ask, Deny: s.Deny, MCP: s.MCP, AskUntrusted: s.AskUntrusted, Retention: s.Retention, AskModels: true, Serve: true, Disclosure: s.Disclosure, StopTime: s.StopTime, Log: s.Log, Known: s.Known,
 	}, st, told)
 	if err != nil {
 		return errors.Join(err, st.Close(), closing())

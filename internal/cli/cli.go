@@ -14,6 +14,7 @@ import (
 	"os"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -143,6 +144,8 @@ type flags struct {
 	NoInput    bool   `help:"Never ask, never wait for input."`
 	Profile    string `help:"The profile of the configuration files that counts." placeholder:"NAME" env:"PERDURE_PROFILE"`
 	Verbose    bool   `help:"Log what happens inside, on stderr."`
+
+	StopTimeout time.Duration `name:"stop-timeout" help:"How long the whole stop may take after Ctrl-C or SIGTERM; then the process ends, and what was not done goes on with the next start. A second signal ends it at once." placeholder:"DURATION" env:"PERDURE_STOP_TIMEOUT" default:"10s"`
 }
 
 // app is one command in work.
@@ -157,16 +160,36 @@ type app struct {
 	out      *sink // stdout
 	ctrlC    ctrlC
 	kong     *kong.Kong
-	settings configured  // what the configuration files say
-	end      func(error) // ends the command's context
+	settings configured   // what the configuration files say
+	end      func(error)  // ends the command's context
+	left     chan leaving // capacity 1: why the command is not waited for any more
+	stopping atomic.Bool  // a signal has ended the command's context
+	stopCode atomic.Int32 // the exit code of a command that a signal ended
+	keys     keys
 }
 
-// Main runs one command and returns its exit code. It never panics and never exits by itself.
-func Main(ctx context.Context, w World) (code int) {
+// Main runs one command and returns its exit code. It never panics and never exits by itself. A command that was told to
+// stop and does not end is left behind: the caller then ends the process, and with it whatever the command waits for.
+func Main(ctx context.Context, w World) int {
 	if w.Env == nil {
 		w.Env = func(string) string { return "" }
 	}
-	a := &app{World: w, out: &sink{w: w.Stdout}, stdin: w.Stdin}
+	a := &app{World: w, out: &sink{w: w.Stdout}, stdin: w.Stdin, left: make(chan leaving, 1)}
+	a.Keys = a.keys.taking(w.Keys)
+	a.stopCode.Store(exitInterrupted)
+	ended := make(chan int, 1) // of one command, also when nobody waits for it any more
+	go func() { ended <- a.main(ctx) }()
+	select {
+	case code := <-ended:
+		return code
+	case l := <-a.left:
+		a.leave(l)
+		return l.code
+	}
+}
+
+// main runs the command, and returns its exit code.
+func (a *app) main(ctx context.Context) (code int) {
 	defer func() {
 		if p := recover(); p != nil {
 			a.complain(&fault{
@@ -201,7 +224,7 @@ func (a *app) run(ctx context.Context) error {
 	a.paint = newPaint(given.Color, a.Terminal, a.Env)
 	a.moves = a.Terminal.Stdout && a.Env("TERM") != "dumb"
 	if err == nil {
-		err = errors.Join(a.settings.obeyed(parsed), a.nowhere(), formOf(parsed))
+		err = errors.Join(a.settings.obeyed(parsed), a.nowhere(), formOf(parsed), a.stops())
 	}
 	if err != nil {
 		return a.misused(err)
@@ -209,7 +232,7 @@ func (a *app) run(ctx context.Context) error {
 	a.log = a.Log(LogStyle{Verbose: a.flags.Verbose, Color: bool(a.paint.talk)})
 	ctx, a.end = context.WithCancelCause(ctx)
 	defer a.end(nil)
-	stop := a.listen(ctx)
+	stop := a.listen()
 	defer stop()
 	parsed.BindTo(ctx, (*context.Context)(nil))
 	parsed.BindTo(desk{a}, (*admin.Desk)(nil))
@@ -364,7 +387,7 @@ func (a *app) read(ctx context.Context, fn func(Engine) error) error {
 
 // with opens an engine, runs fn, and closes it.
 func (a *app) with(ctx context.Context, o Opening, fn func(Engine) error) error {
-	o.Dir, o.Database, o.Log, o.Server = a.flags.Data, a.flags.Database, a.log, a.flags.Server
+	o.Dir, o.Database, o.Log, o.Server, o.StopTime = a.flags.Data, a.flags.Database, a.log, a.flags.Server, a.flags.StopTimeout
 	if o.Dir == "" && o.Server == "" && o.Access != ToolsOnly {
 		return misuse("there is no data directory: this system names no home", "name one with --data or PERDURE_DATA")
 	}
@@ -377,6 +400,7 @@ func (a *app) with(ctx context.Context, o Opening, fn func(Engine) error) error 
 		return a.cannotOpen(ctx, o, err)
 	}
 	err = fn(eng)
+	defer a.within(leaving{code: exitCode(err), err: err})() // what is closed is told to stop, too
 	return errors.Join(err, eng.Close())
 }
 

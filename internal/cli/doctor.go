@@ -151,3 +151,6 @@ func (d desk) MCP() mcp.Hands { return d.World.MCP }
 
 // Streams implements mcp.Desk.
 func (d desk) Streams() (io.Reader, io.Writer) { return d.stdin, d.Stdout }
+
+// StopTime implements mcp.Desk.
+func (d desk) StopTime() time.Duration { return d.flags.StopTimeout }

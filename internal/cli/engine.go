@@ -30,18 +30,19 @@ const (
 // Opening says which engine a command needs.
 type Opening struct {
 	Access       Access
-	Dir          string    // the data directory
-	Database     string    // of Postgres, where the sessions are kept; empty: in the data directory
-	Server       string    // asked instead of the data directory; empty: whoever holds that, or nobody
-	AllowShell   bool      // bash must be there: an error says why it cannot
-	Sandbox      Sandbox   // of the commands that begin here
-	Serve        bool      // for others, until it is stopped: what cannot be done here fails, and calls have longer to settle
-	MCP          []string  // tools that MCP clients see; nil: nobody serves them
-	Ask, Deny    []string  // tools whose calls a person is asked about, and those that never run; a denial comes first (AP1)
-	AskUntrusted bool      // a person is asked before calls that reach further than a session which read what came from outside (S3)
-	Disclosure   string    // how much webhooks are told; empty: standard
-	Retention    Retention // of tasks that have ended; 0: none are forgotten here
-	AskModels    bool      // turns go on; false: the models are not asked, whatever runs is only brought to its end
+	Dir          string        // the data directory
+	Database     string        // of Postgres, where the sessions are kept; empty: in the data directory
+	Server       string        // asked instead of the data directory; empty: whoever holds that, or nobody
+	AllowShell   bool          // bash must be there: an error says why it cannot
+	Sandbox      Sandbox       // of the commands that begin here
+	Serve        bool          // for others, until it is stopped: what cannot be done here fails, and calls have longer to settle
+	MCP          []string      // tools that MCP clients see; nil: nobody serves them
+	Ask, Deny    []string      // tools whose calls a person is asked about, and those that never run; a denial comes first (AP1)
+	AskUntrusted bool          // a person is asked before calls that reach further than a session which read what came from outside (S3)
+	Disclosure   string        // how much webhooks are told; empty: standard
+	Retention    Retention     // of tasks that have ended; 0: none are forgotten here
+	AskModels    bool          // turns go on; false: the models are not asked, whatever runs is only brought to its end
+	StopTime     time.Duration // of the whole stop, in which calls settle and connections end; 0: 10 s
 	Log          *slog.Logger
 	Known        *redact.Set // is told secrets, so that Log shows none; nil: nobody is
 }

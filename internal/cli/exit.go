@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/perdure/perdure"
 )
@@ -48,7 +46,7 @@ func meanings() []meaning {
 		{exitFailed, "the work that was waited for failed, was cancelled, or has an unknown outcome"},
 		{exitApproval, "an approval or another word of a person is needed, and nobody can be asked: there is\nno terminal, --no-input was given, or a person paused the session"},
 		{exitStorage, "the store cannot promise durability: the disk is full, or cannot be written"},
-		{exitInterrupted, "ended by Ctrl-C or SIGTERM; work in the background is left for the next run"},
+		{exitInterrupted, "ended by Ctrl-C or SIGTERM; work in the background is left for the next run.\nA server that ends so gives 0; a second signal ends every command at once, with this code"},
 	}
 }
 
@@ -119,51 +117,4 @@ func exitCode(err error) int {
 		}
 	}
 	return exitError
-}
-
-// ctrlC is who wants a Ctrl-C before it ends the command.
-type ctrlC struct {
-	mu   sync.Mutex
-	take func() bool // guarded by mu; reports whether it took the Ctrl-C; nil: nobody wants it
-}
-
-// onCtrlC gives every Ctrl-C to take, until the returned function is called. One that take does not want
-// ends the command.
-func (a *app) onCtrlC(take func() bool) (stop func()) {
-	set := func(take func() bool) {
-		a.ctrlC.mu.Lock()
-		defer a.ctrlC.mu.Unlock()
-		a.ctrlC.take = take
-	}
-	set(take)
-	return func() { set(nil) }
-}
-
-// listen ends the command when a signal says so. The returned function stops the listening.
-func (a *app) listen(ctx context.Context) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	var group sync.WaitGroup
-	group.Go(func() {
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case sig := <-a.Signals:
-				if sig != os.Interrupt || !a.taken() {
-					a.end(errInterrupted)
-				}
-			}
-		}
-	})
-	return func() {
-		cancel()
-		group.Wait()
-	}
-}
-
-func (a *app) taken() bool {
-	a.ctrlC.mu.Lock()
-	take := a.ctrlC.take
-	a.ctrlC.mu.Unlock()
-	return take != nil && take()
 }

@@ -8,27 +8,29 @@ import (
 	"net"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/perdure/perdure/internal/redact"
 )
 
 // Serving says what is to be served.
 type Serving struct {
-	Dir          string    // the data directory
-	Database     string    // as that of Opening
-	Addr         string    // host:port
-	Expose       bool      // an address that others can reach is meant
-	AllowShell   bool      // bash must be there: an error says why it cannot
-	Sandbox      Sandbox   // as that of Opening
-	Disclosure   string    // ER4: generic, standard or detailed
-	Ask, Deny    []string  // as those of Opening
-	MCP          []string  // the tools that MCP clients see on /mcp; *: all that need no capability; nil: there is no /mcp
-	AskUntrusted bool      // a person is asked before calls that reach further than a session which read what came from outside (S3)
-	Retention    Retention // likewise
-	URL          string    // under which clients find the server; empty: they know
-	Rate         int       // requests a second that each token may send; 0: any number (H10)
-	Traces       string    // URL of the collector that spans are sent to (OTLP over HTTP); empty: none is sent
-	TraceContent bool      // spans hold prompts, answers, arguments and results
+	Dir          string        // the data directory
+	Database     string        // as that of Opening
+	Addr         string        // host:port
+	Expose       bool          // an address that others can reach is meant
+	AllowShell   bool          // bash must be there: an error says why it cannot
+	Sandbox      Sandbox       // as that of Opening
+	Disclosure   string        // ER4: generic, standard or detailed
+	Ask, Deny    []string      // as those of Opening
+	MCP          []string      // the tools that MCP clients see on /mcp; *: all that need no capability; nil: there is no /mcp
+	AskUntrusted bool          // a person is asked before calls that reach further than a session which read what came from outside (S3)
+	Retention    Retention     // likewise
+	URL          string        // under which clients find the server; empty: they know
+	Rate         int           // requests a second that each token may send; 0: any number (H10)
+	Traces       string        // URL of the collector that spans are sent to (OTLP over HTTP); empty: none is sent
+	TraceContent bool          // spans hold prompts, answers, arguments and results
+	StopTime     time.Duration // as that of Opening
 	Log          *slog.Logger
 	Known        *redact.Set // as that of Opening
 	// Ready is called once, when requests are answered.
@@ -84,8 +86,9 @@ func (c *serveCommand) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
+	a.stopCode.Store(exitOK) // to end is what it was told
 	err = a.Serve(ctx, Serving{
-		Dir: a.flags.Data, Database: a.flags.Database, Addr: c.Addr, Expose: c.Expose, AllowShell: c.AllowShell, Sandbox: sandbox, Disclosure: c.Disclosure,
+		StopTime: a.flags.StopTimeout, Dir: a.flags.Data, Database: a.flags.Database, Addr: c.Addr, Expose: c.Expose, AllowShell: c.AllowShell, Sandbox: sandbox, Disclosure: c.Disclosure,
 		Ask: c.Ask, Deny: c.Deny, MCP: c.MCPTool, AskUntrusted: c.AskUntrusted, Retention: a.retention(c.Retention), Rate: c.Rate, URL: public, Log: a.log,
 		Traces: c.OTLPEndpoint, TraceContent: c.TraceContent,
 		Ready: func(s Served) {

@@ -22,6 +22,7 @@ type Serving struct {
 	Dir, Database, Server string // as the command line's own
 	Tools                 []string
 	SoftBudget            time.Duration
+	StopTime              time.Duration // of the whole stop
 	In                    io.Reader
 	Out                   io.Writer
 }
@@ -34,7 +35,8 @@ type Proxying struct {
 	URL        string
 	Classes    map[string]perdure.EffectClass // by tool
 	SoftBudget time.Duration
-	Listen     string // host:port of the proxy's own /mcp; empty: it serves on stdio
+	StopTime   time.Duration // of the whole stop
+	Listen     string        // host:port of the proxy's own /mcp; empty: it serves on stdio
 	In         io.Reader
 	Out        io.Writer
 }
@@ -75,6 +77,8 @@ type Keeping struct {
 	Socket  string
 	Command []string
 	Linger  time.Duration
+	// StopTime is that of the whole stop, in which the server ends, by force if it must.
+	StopTime time.Duration
 }
 
 // Desk is what the commands use of the command line.
@@ -85,6 +89,8 @@ type Desk interface {
 	MCP() Hands
 	// Streams are stdin and stdout.
 	Streams() (io.Reader, io.Writer)
+	// StopTime is how long the whole stop may take after a signal.
+	StopTime() time.Duration
 	// Say writes a line for people.
 	Say(format string, args ...any)
 }
@@ -108,7 +114,7 @@ type Serve struct {
 func (c *Serve) Run(ctx context.Context, d Desk) error {
 	dir, database, server := d.Store()
 	in, out := d.Streams()
-	return d.MCP().Serve(ctx, Serving{Dir: dir, Database: database, Server: server, Tools: c.Tool, SoftBudget: c.SoftBudget, In: in, Out: out})
+	return d.MCP().Serve(ctx, Serving{Dir: dir, Database: database, Server: server, Tools: c.Tool, SoftBudget: c.SoftBudget, StopTime: d.StopTime(), In: in, Out: out})
 }
 
 // Proxy stands between a client and a server.
@@ -143,7 +149,7 @@ func (c *Proxy) Run(ctx context.Context, d Desk) error {
 	}
 	in, out := d.Streams()
 	return d.MCP().Proxy(ctx, Proxying{
-		Dir: dir, Name: c.Name, Command: c.Command, URL: c.URL, Classes: classes, SoftBudget: c.SoftBudget, Listen: c.Listen, In: in, Out: out,
+		Dir: dir, Name: c.Name, Command: c.Command, URL: c.URL, Classes: classes, SoftBudget: c.SoftBudget, StopTime: d.StopTime(), Listen: c.Listen, In: in, Out: out,
 	})
 }
 
@@ -241,5 +247,5 @@ func (c *Keep) Run(ctx context.Context, d Desk) error {
 	if len(c.Command) > 0 && strings.TrimSpace(c.Command[0]) == "--" {
 		c.Command = c.Command[1:]
 	}
-	return d.MCP().Keep(ctx, Keeping{Socket: c.Socket, Command: c.Command, Linger: c.Linger})
+	return d.MCP().Keep(ctx, Keeping{Socket: c.Socket, Command: c.Command, Linger: c.Linger, StopTime: d.StopTime()})
 }
