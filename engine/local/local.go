@@ -25,6 +25,7 @@ import (
 	"github.com/perdure/perdure/internal/telemetry"
 	"github.com/perdure/perdure/internal/webhook"
 	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/tool/background"
 )
 
 // The defaults of chapter 18.
@@ -113,7 +114,7 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 		e.cfg.Ports = cfg.Ports
 	}
 	e.effects, err = effect.New(effect.Config{
-		Store: cfg.Store, Model: cfg.Model, Tools: cfg.Tools, Runner: e.lanes, Worker: e.worker.ID, Files: cfg.Files, Egress: cfg.Egress, Ports: cfg.Ports, Outbound: e.limiterPort(), Org: cfg.Org, Meter: e.meter,
+		Store: cfg.Store, Model: cfg.Model, Tools: cfg.Tools, Watching: background.Watching(background.Config{}), Runner: e.lanes, Worker: e.worker.ID, Files: cfg.Files, Egress: cfg.Egress, Ports: cfg.Ports, Outbound: e.limiterPort(), Org: cfg.Org, Meter: e.meter,
 		MaxExecutions: cfg.MaxExecutions, NoProgress: cfg.NoProgress, ModelAttempts: cfg.ModelAttempts,
 		PerSession: cfg.PerSession, PerProcess: cfg.PerProcess, PerSessionDetached: cfg.PerSessionDetached, EvictCap: cfg.EvictCap,
 		QueueLength: cfg.QueueLength, Overflow: cfg.Overflow, DeferAbove: cfg.DeferAbove, SoftBudget: cfg.SoftBudget, StallTimeout: cfg.StallTimeout,

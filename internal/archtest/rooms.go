@@ -39,7 +39,7 @@ func inner() []room {
 		{"dispatch", ". tool"},
 
 		// engines
-		{"engine/local", wheel},
+		{"engine/local", wheel + " tool/background"}, // a call may leave its turn in every engine: its model then needs the tools to look after it
 		{"engine/temporal", wheel},
 		{"engine/remote", ". agent budget webhook engine" + leaves},
 		{"engine/enginetest", ". agent budget webhook engine"},

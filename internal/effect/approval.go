@@ -76,7 +76,7 @@ func (e *Effects) resolveApproval(tx store.Tx, a perdure.Approval, r perdure.App
 		if !veil.Kept(a.Args, r.NewArgs) {
 			return a, fmt.Errorf("%w verdict: the arguments: %s stands for a value that nobody shows: give that value, or leave the argument as it was", perdure.Invalid, veil.KnownMark)
 		}
-		if t, ok := e.cfg.Tools.Get(a.Tool); ok {
+		if t, ok := e.tool(a.Tool); ok {
 			r.NewArgs, _ = e.taken(perdure.CallKey{Session: a.Session, Call: a.Call}, t, r.NewArgs)
 		}
 	}

@@ -28,7 +28,7 @@ func (e *Effects) StartCall(ctx context.Context, run CallRun) error {
 	if err != nil {
 		return fmt.Errorf("start call %s: %w", run.Command.Call.ID, err)
 	}
-	t, ok := e.lookup(run.Session.Agent, row.Tool)
+	t, ok := e.lookup(run.Session.Agent, leftTurn(run.Session), row.Tool)
 	how, ours := e.unstarted.LoadAndDelete(row.Token)
 	switch {
 	case ours && how != perdure.TakeOver(""):
@@ -203,7 +203,7 @@ func (e *Effects) takeOverCall(ctx context.Context, run CallRun, row perdure.Cal
 	if row.State != perdure.CallRunning {
 		return fmt.Errorf("take over call %s: %w: the ledger says %s, the journal says running", key, perdure.Conflict, row.State)
 	}
-	t, known := e.cfg.Tools.Get(row.Tool) // whatever the agent may see by now: it could when the call started
+	t, known := e.tool(row.Tool) // whatever the agent may see by now: it could when the call started
 	found := perdure.Found{StopRequested: run.Command.Stop, Class: row.Class, Executions: row.Executions, MaxExecutions: e.cfg.MaxExecutions}
 	if known {
 		found = e.look(ctx, found, t, toolCall(row, deadline(row.ClaimedAt, t.Spec())))

@@ -164,7 +164,7 @@ func (e *Effects) unsaid(s *perdure.Session, m perdure.Message) (all []*veil.Vei
 	}
 	for _, call := range m.Calls() {
 		var own *redact.Set
-		t, ok := e.cfg.Tools.Get(call.Name)
+		t, ok := e.tool(call.Name)
 		switch {
 		case ok && t.Spec().Hints.CapabilityID != backgroundCapability:
 			own = veil.SecretsOf(t.Spec().Parameters, call.Arguments)

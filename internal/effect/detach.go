@@ -125,7 +125,7 @@ func (e *Effects) DetachCall(ctx context.Context, key perdure.CallKey) (perdure.
 		return perdure.Task{}, fmt.Errorf("detach call %s: %w: it does not run in the foreground", key, perdure.NotFound)
 	}
 	c := running.(*callRun)
-	if waits(e.cfg.Tools, c.row.Tool) {
+	if e.waits(c.row.Tool) {
 		return perdure.Task{}, fmt.Errorf("detach call %s: %w: %s has a wait of its own and stays in the foreground", key, perdure.Conflict, c.row.Tool)
 	}
 	if !c.leave(perdure.DetachedByHost) {
@@ -140,8 +140,8 @@ const waitingCapability = "background_execution"
 
 // waits reports whether calls of a tool never leave the foreground, whoever asks: what starts background runs, and waits
 // for them (LN5).
-func waits(tools *tool.Registry, name string) bool {
-	t, ok := tools.Get(name)
+func (e *Effects) waits(name string) bool {
+	t, ok := e.tool(name)
 	return ok && t.Spec().SoftBudget == tool.Never && t.Spec().Hints.CapabilityID == waitingCapability
 }
 
@@ -301,7 +301,7 @@ func (e *Effects) taskOfCall(c callTask) perdure.Task {
 		Spec: perdure.TaskSpec{Tool: c.row.Tool, Arguments: c.row.Args, Reattachable: c.row.Class.Repeatable(), SignalOnCompletion: true},
 	}
 	task.StallMS = e.stallOf(c.row.Tool).Milliseconds()
-	if t, ok := e.cfg.Tools.Get(c.row.Tool); ok {
+	if t, ok := e.tool(c.row.Tool); ok {
 		task.Kind = kindOf(t)
 	}
 	if c.origin == perdure.OriginRouted {

@@ -44,11 +44,14 @@ const (
 
 // Config is what carrying out commands needs. Store, Model, Tools, Runner and Worker are required.
 type Config struct {
-	Store  store.Store
-	Model  model.Model
-	Tools  *tool.Registry
-	Runner *dispatch.Runner
-	Worker perdure.WorkerID
+	Store store.Store
+	Model model.Model
+	Tools *tool.Registry
+	// Watching is the tools that wait for background work, list it and end it. A session has them as soon as work of it has
+	// left its turn, whatever Tools has. nil: only what Tools has.
+	Watching []tool.Tool
+	Runner   *dispatch.Runner
+	Worker   perdure.WorkerID
 	// Files opens the files of a session, once as the model sees them and once as the runtime writes them.
 	// nil: the store's own files.
 	Files func(session perdure.SessionID) (model, runtime tool.Files)
@@ -126,6 +129,8 @@ type Effects struct {
 	group sync.WaitGroup // ends of tasks that no dispatcher carries
 	// folds holds the sessions that this process worked on last, so that nobody folds their journals again.
 	folds foldcache.Cache
+	// watching is Config.Watching. Where the host has a tool of one of the names, that one is taken.
+	watching *tool.Registry
 	// starting holds the tasks whose start is being committed.
 	starting startingTasks
 	// ends tells who waits here that a task has ended in this process.
@@ -318,7 +323,7 @@ func New(cfg Config) (*Effects, error) {
 	if cfg.Holds == nil {
 		cfg.Holds = func() bool { return true }
 	}
-	e := &Effects{cfg: cfg, work: cfg.Store, meter: cfg.Meter}
+	e := &Effects{cfg: cfg, work: cfg.Store, meter: cfg.Meter, watching: tool.NewRegistry(cfg.Watching...)}
 	if cfg.Shared {
 		e.work = fenced{Store: cfg.Store, fence: e.LeaseHolds}
 	}

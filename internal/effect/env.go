@@ -42,7 +42,7 @@ func (e *Effects) envOf(p *taskPort, call tool.Call, sink tool.Sink) tool.Env {
 	return tool.Env{
 		Call: call, Sink: sink, Registry: e.cfg.Tools, Files: files, Tasks: p, Mail: p, Agents: p, Egress: e.watch(by), Ports: ports,
 		Locale: orElse(agent.Locale, "en"), Timezone: orElse(agent.Timezone, "UTC"), DryRun: agent.DryRun,
-		Network: agent.Network, Visible: e.names(*agent), Now: time.Now,
+		Network: agent.Network, Visible: e.names(*agent, p.owner.left), Now: time.Now,
 	}
 }
 
@@ -79,6 +79,7 @@ type owner struct {
 	created time.Time
 	lineage *perdure.Lineage // of a subagent
 	trace   string           // the traceparent that came with its turn, or with the task; empty: with none
+	left    bool             // work of the session goes on outside its turn, or did: its model has the tools to look after it
 }
 
 // traceparent is that of the span of work; where nobody is told of spans, the one that came with what asked for it.
@@ -104,7 +105,7 @@ func (o *owner) depth() int {
 
 // ownerOf takes the owner out of a fold.
 func ownerOf(s *perdure.Session) *owner {
-	o := &owner{session: s.ID, agent: s.Agent, created: s.CreatedAt, lineage: s.Lineage}
+	o := &owner{session: s.ID, agent: s.Agent, created: s.CreatedAt, lineage: s.Lineage, left: leftTurn(s)}
 	if s.Turn != nil {
 		o.trace = s.Turn.Trace
 	}
@@ -147,7 +148,10 @@ const (
 // and what may be executed come from this one pass (TL32). The background set is among them when some other
 // tool can run in the background and the agent does not keep it out (TL33); load_tool, when there is
 // something to load (TL37). What must be chosen is there for who named it (TL30).
-func (e *Effects) visible(agent perdure.Agent) []tool.Tool {
+//
+// A placeholder names tools to wait for what left its turn, and to end it. With left they are there behind the others,
+// whatever was chosen, registered or kept out: else the model could look after nothing of what goes on.
+func (e *Effects) visible(agent perdure.Agent, left bool) []tool.Tool {
 	var tools, loaders []tool.Tool
 	useful := false
 	for _, name := range e.cfg.Tools.Names() {
@@ -165,6 +169,9 @@ func (e *Effects) visible(agent perdure.Agent) []tool.Tool {
 	if !useful || agent.DisableBackground {
 		tools = slices.DeleteFunc(tools, func(t tool.Tool) bool { return t.Spec().Hints.CapabilityID == backgroundCapability })
 	}
+	if left {
+		tools = e.withWatching(tools)
+	}
 	if slices.ContainsFunc(tools, e.defers(len(tools))) {
 		tools = append(tools, loaders...)
 	}
@@ -172,9 +179,9 @@ func (e *Effects) visible(agent perdure.Agent) []tool.Tool {
 }
 
 // names are those of the tools that an agent may see.
-func (e *Effects) names(agent perdure.Agent) []string {
+func (e *Effects) names(agent perdure.Agent, left bool) []string {
 	names := []string{}
-	for _, t := range e.visible(agent) {
+	for _, t := range e.visible(agent, left) {
 		names = append(names, t.Spec().Name)
 	}
 	return names
@@ -183,10 +190,10 @@ func (e *Effects) names(agent perdure.Agent) []string {
 // defers says which of n tools a model is told of without their schema (TL37).
 func (e *Effects) defers(n int) func(tool.Tool) bool {
 	return func(t tool.Tool) bool {
-		switch t.Spec().Deferrable {
-		case tool.DeferAlways:
+		switch spec := t.Spec(); {
+		case spec.Deferrable == tool.DeferAlways:
 			return true
-		case tool.DeferNever:
+		case spec.Deferrable == tool.DeferNever, e.watching.Has(spec.Name) && !e.cfg.Tools.Has(spec.Name): // load_tool looks among the host's
 			return false
 		}
 		return e.cfg.DeferAbove > 0 && n > e.cfg.DeferAbove
@@ -194,8 +201,8 @@ func (e *Effects) defers(n int) func(tool.Tool) bool {
 }
 
 // lookup finds a tool that the agent may see.
-func (e *Effects) lookup(agent perdure.Agent, name string) (tool.Tool, bool) {
-	for _, t := range e.visible(agent) {
+func (e *Effects) lookup(agent perdure.Agent, left bool, name string) (tool.Tool, bool) {
+	for _, t := range e.visible(agent, left) {
 		if t.Spec().Name == name {
 			return t, true
 		}

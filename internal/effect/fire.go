@@ -51,7 +51,7 @@ func (p *taskPort) CreateSchedule(ctx context.Context, o tool.ScheduleOrder) (pe
 		return s, &tool.Denied{Result: veil.Lost()}
 	}
 	if s.Action.Tool != "" {
-		target, ok := p.e.lookup(p.owner.agent, s.Action.Tool)
+		target, ok := p.e.lookup(p.owner.agent, p.owner.left, s.Action.Tool)
 		if !ok {
 			return s, &tool.Denied{Result: tool.Error("Unknown tool: " + s.Action.Tool)}
 		}
@@ -116,7 +116,7 @@ func (e *Effects) PlanScheduled(ctx context.Context, s perdure.Schedule, nominal
 // judgeScheduled fills in what the tool says of itself, and what hooks and policies say of the run. Whether a model that made
 // the schedule had read what came from outside, nobody knows at a fire: read says that it may have.
 func (e *Effects) judgeScheduled(ctx context.Context, run *Scheduled, task perdure.Task, read bool) (_ perdure.Task, err error) {
-	target, ok := e.lookup(run.owner.agent, task.Tool)
+	target, ok := e.lookup(run.owner.agent, run.owner.left, task.Tool)
 	if !ok {
 		gone := tool.Error("Unknown tool: " + task.Tool)
 		run.refusal = &gone
@@ -378,7 +378,7 @@ func (e *Effects) CanSchedule(r store.Reader, s perdure.Schedule) error {
 	if err != nil || s.Action.Tool == "" {
 		return err
 	}
-	target, ok := e.lookup(o.agent, s.Action.Tool)
+	target, ok := e.lookup(o.agent, o.left, s.Action.Tool)
 	if !ok {
 		return fmt.Errorf("%w: Unknown tool: %s", perdure.Invalid, s.Action.Tool)
 	}

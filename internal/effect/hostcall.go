@@ -76,7 +76,7 @@ func (h *hostCalls) of(id perdure.SessionID) *untold {
 // StartHostCall runs a tool as a task, for a caller that is no model. It is durable when StartHostCall returns (M1), and
 // takes none of its session's places (BG16). Conflict: the key stands for another call. NotFound: no such tool or session.
 func (e *Effects) StartHostCall(ctx context.Context, o HostOrder) (HostCall, error) {
-	target, ok := e.cfg.Tools.Get(o.Tool)
+	target, ok := e.tool(o.Tool)
 	if !ok {
 		return HostCall{}, fmt.Errorf("call %s: %w", o.Tool, perdure.NotFound)
 	}

@@ -148,7 +148,7 @@ func (e *Effects) request(s *perdure.Session, c perdure.CallModel) model.Request
 	if s.Agent.Instructions != "" {
 		prompts = append(prompts, s.Agent.Instructions)
 	}
-	tools, parts := e.told(e.visible(s.Agent))
+	tools, parts := e.told(e.visible(s.Agent, leftTurn(s)))
 	req.Tools = tools
 	req.System = strings.Join(append(prompts, parts...), "\n\n")
 	return req

@@ -34,7 +34,7 @@ func (e *Effects) plan(ctx context.Context, s *perdure.Session, calls []perdure.
 // planned again.
 func (e *Effects) planCall(ctx context.Context, s *perdure.Session, call perdure.ToolCall, again bool) perdure.PlannedCall {
 	planned := perdure.PlannedCall{ID: call.ID, Name: call.Name}
-	t, known := e.lookup(s.Agent, call.Name)
+	t, known := e.lookup(s.Agent, leftTurn(s), call.Name)
 	if !known {
 		planned.Refusal = refusal(call.ID, perdure.ErrorRejected, "Tool definition not found: "+call.Name)
 		return planned
@@ -162,17 +162,17 @@ func (e *Effects) fault(t tool.Tool, call tool.Call) *tool.Result {
 func (e *Effects) checkArgs(t tool.Tool, call tool.Call, whole json.RawMessage) *tool.Result {
 	var raw string
 	if perdure.DecodeJSON(whole, &raw) == nil && raw != "" {
-		return e.cfg.Tools.Validate(call.Tool, json.RawMessage(raw))
+		return e.validate(call.Tool, json.RawMessage(raw))
 	}
 	own, ok := t.(tool.SelfValidating)
 	if !ok || !own.ValidatesItself() {
-		return e.cfg.Tools.Validate(call.Tool, whole)
+		return e.validate(call.Tool, whole)
 	}
 	if bytes.Equal(whole, call.Args) {
 		return nil
 	}
 	if _, err := perdure.CanonicalJSON(whole); err != nil { // else the fingerprint would say so, which sees the mark only
-		return e.cfg.Tools.Validate(call.Tool, whole)
+		return e.validate(call.Tool, whole)
 	}
 	return nil
 }

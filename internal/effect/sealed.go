@@ -32,7 +32,7 @@ func (e *Effects) sealed(s *perdure.Session, m perdure.Message) perdure.Message 
 		}
 		call := *part.Call
 		key := perdure.CallKey{Session: s.ID, Call: call.ID}
-		t, ok := e.cfg.Tools.Get(call.Name)
+		t, ok := e.tool(call.Name)
 		some := false
 		if ok {
 			call.Arguments, some = e.taken(key, t, call.Arguments)
@@ -85,7 +85,7 @@ func (e *Effects) declared(v *veil.Vault, key perdure.CallKey, t tool.Tool, args
 
 // ordered is the schema of a tool that an order may name. None that takes orders itself is.
 func (e *Effects) ordered(name string) (json.RawMessage, bool) {
-	t, ok := e.cfg.Tools.Get(name)
+	t, ok := e.tool(name)
 	if !ok || t.Spec().Hints.CapabilityID == backgroundCapability {
 		return nil, false
 	}
@@ -111,7 +111,7 @@ func (e *Effects) unknownCall(key perdure.CallKey, call perdure.ToolCall, unsaid
 // keepsSecrets reports whether some tool has secret arguments.
 func (e *Effects) keepsSecrets() bool {
 	return slices.ContainsFunc(e.cfg.Tools.Names(), func(name string) bool {
-		t, ok := e.cfg.Tools.Get(name)
+		t, ok := e.tool(name)
 		return ok && veil.Has(t.Spec().Parameters)
 	})
 }

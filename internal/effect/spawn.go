@@ -324,14 +324,14 @@ func callTime(s *perdure.Session, id perdure.CallID) time.Time {
 
 // stallOf is how long a tool may show no sign of life; 0: for ever.
 func (e *Effects) stallOf(name string) time.Duration {
-	if t, ok := e.cfg.Tools.Get(name); ok {
+	if t, ok := e.tool(name); ok {
 		return max(t.Spec().Stall, 0)
 	}
 	return 0
 }
 
 func (e *Effects) deadlineOf(name string) time.Duration {
-	if t, ok := e.cfg.Tools.Get(name); ok {
+	if t, ok := e.tool(name); ok {
 		return t.Spec().HardDeadline()
 	}
 	return tool.DefaultDeadline

@@ -31,7 +31,7 @@ var _ tool.Tasks = (*taskPort)(nil)
 
 // Spawn starts a background run of a tool (8.1).
 func (p *taskPort) Spawn(ctx context.Context, s tool.Spawn) (tool.Spawned, error) {
-	target, ok := p.e.lookup(p.owner.agent, s.Tool)
+	target, ok := p.e.lookup(p.owner.agent, p.owner.left, s.Tool)
 	if !ok {
 		return tool.Spawned{}, fmt.Errorf("spawn %s: %w", s.Tool, perdure.NotFound)
 	}

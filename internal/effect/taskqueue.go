@@ -318,7 +318,7 @@ func (e *Effects) NoteRemoved(tx store.Tx, id perdure.SessionID) error {
 		}
 	}
 	for _, row := range rows {
-		target, _ := e.cfg.Tools.Get(row.Tool)
+		target, _ := e.tool(row.Tool)
 		if _, keeps := target.(tool.Cleaner); !keeps {
 			continue
 		}
@@ -439,7 +439,7 @@ func (e *Effects) removeArtifacts(ctx context.Context, task perdure.Task) error 
 
 // cleanCall lets the task's tool remove what it keeps of the call. One that is not registered any more keeps it.
 func (e *Effects) cleanCall(ctx context.Context, task perdure.Task, row perdure.Call) error {
-	target, _ := e.cfg.Tools.Get(task.Tool)
+	target, _ := e.tool(task.Tool)
 	cleaner, ok := target.(tool.Cleaner)
 	if !ok {
 		return nil

@@ -48,7 +48,7 @@ type taskRun struct {
 
 // runTask carries one attempt of a task through the dispatcher to its end.
 func (e *Effects) runTask(c claimedTask, start taskStart) {
-	target, ok := e.cfg.Tools.Get(c.task.Tool)
+	target, ok := e.tool(c.task.Tool)
 	if !ok || c.owner == nil {
 		e.starting.drop(c.task.ID)
 		e.cfg.Log.Error("a task cannot be started", "task", c.task.ID, "tool", c.task.Tool, "session", c.task.Session)

@@ -68,7 +68,7 @@ func (e *Effects) takeOverTask(ctx context.Context, task perdure.Task) error {
 	if err != nil {
 		return err
 	}
-	target, known := e.cfg.Tools.Get(task.Tool)
+	target, known := e.tool(task.Tool)
 	found := perdure.Found{
 		StopRequested: task.CancelRequested(), Class: task.Class,
 		Executions: task.Executions, MaxExecutions: e.cfg.MaxExecutions,
@@ -279,7 +279,7 @@ func (e *Effects) stopTask(ctx context.Context, task perdure.Task, row perdure.C
 	if how == perdure.StopLate {
 		end.Cause = perdure.CauseDeadline
 	}
-	target, _ := e.cfg.Tools.Get(task.Tool)
+	target, _ := e.tool(task.Tool)
 	if survivor, ok := target.(tool.Survivor); ok {
 		if err := e.guarded("stop", func() error { return survivor.Stop(ctx, toolCall(row, time.Time{})) }); err != nil {
 			e.cfg.Log.Error("what a task left behind was not stopped", "task", task.ID, "error", tool.Chain(err))
@@ -317,7 +317,7 @@ func (e *Effects) cannotReattach(c claimedTask) string {
 	if task.Spec.Tool == "" {
 		return "background_tool spec missing 'tool' field; cannot re-attach"
 	}
-	target, ok := e.cfg.Tools.Get(task.Spec.Tool) // whatever the agent may see by now: it could when the task started
+	target, ok := e.tool(task.Spec.Tool) // whatever the agent may see by now: it could when the task started
 	if !ok {
 		return fmt.Sprintf("tool '%s' not found in built-in registry; cannot re-attach", task.Spec.Tool)
 	}
@@ -335,7 +335,7 @@ func (e *Effects) cannotReattach(c claimedTask) string {
 
 // prepareTask makes the ticket of a supervised run, before its claim (RC20).
 func (e *Effects) prepareTask(ctx context.Context, task perdure.Task, execution int) error {
-	target, _ := e.cfg.Tools.Get(task.Tool)
+	target, _ := e.tool(task.Tool)
 	survivor, ok := target.(tool.Survivor)
 	if !ok {
 		return nil

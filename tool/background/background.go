@@ -37,7 +37,14 @@ type Config struct {
 // Tools returns the set, in the order in which the model is shown it.
 func Tools(c Config) []tool.Tool {
 	c = c.withDefaults()
-	return []tool.Tool{newSpawn(), newCheck(c), newList(), newGet(), newWait(c), newMessage(), newCancel()}
+	return append([]tool.Tool{newSpawn()}, Watching(c)...)
+}
+
+// Watching returns the tools of the set that look after what goes on, and start nothing. Whoever has calls that may leave
+// their turn needs these: the placeholder of such a call names them.
+func Watching(c Config) []tool.Tool {
+	c = c.withDefaults()
+	return []tool.Tool{newCheck(c), newList(), newGet(), newWait(c), newMessage(), newCancel()}
 }
 
 func (c Config) withDefaults() Config {
