@@ -244,6 +244,7 @@ type Session struct {
 	User      string                `json:"user,omitempty"`                   // of the org; empty: nobody's in particular
 	Paused    *perdure.Pause        `json:"paused,omitempty"`                 // of one session, not in a list: who paused it; nil with a state of paused: a budget did
 	Turn      *SessionTurn          `json:"turn,omitempty"`                   // of one session, not in a list: the turn that is open; nil: none is
+	Hold      *Hold                 `json:"hold,omitempty"`                   // of one session, not in a list: why nothing said to it is answered until somebody acts; nil: it is answered
 }
 
 // SessionTurn is how far the turn of a session is.

@@ -93,6 +93,23 @@ func (e *Engine) resume(ctx context.Context, id perdure.SessionID, by string) er
 	return err
 }
 
+// revive lets a session go on that a budget had stopped, where something is left by now: nobody is told then that what was
+// just said waits.
+func (e *Engine) revive(tx store.Tx, id perdure.SessionID) error {
+	row, err := tx.Session(id)
+	if err != nil || row.Status != perdure.SessionPaused {
+		return err
+	}
+	s, err := e.effects.Fold(tx, id)
+	if err != nil || s.Halt == nil || s.Turn != nil || s.Lineage != nil {
+		return err
+	}
+	if err := e.lift(tx, s, "runtime", false); !errors.Is(err, perdure.Conflict) {
+		return err
+	}
+	return nil
+}
+
 // lift records that a budget stops a session no more. Conflict: none stops it, or nothing is left; with waive, what a person may
 // let go on does.
 func (e *Engine) lift(tx store.Tx, s *perdure.Session, by string, waive bool) error {

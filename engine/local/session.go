@@ -68,7 +68,7 @@ func (e *Engine) Session(ctx context.Context, id perdure.SessionID) (s engine.Se
 	})
 }
 
-// describeOne is describe, and who paused it, and how far its turn is.
+// describeOne is describe, and who paused it, what keeps it from answering, and how far its turn is.
 func (e *Engine) describeOne(r store.Reader, row store.Session) (engine.Session, error) {
 	s, err := describe(r, row)
 	if err != nil || row.Status == perdure.SessionIdle || row.Status == perdure.SessionStarted {
@@ -78,7 +78,7 @@ func (e *Engine) describeOne(r store.Reader, row store.Session) (engine.Session,
 	if err != nil {
 		return s, err
 	}
-	s.Paused = fold.Paused
+	s.Paused, s.Hold = fold.Paused, engine.HoldOf(fold)
 	if t := fold.Turn; t != nil {
 		s.Turn = &engine.SessionTurn{ID: t.ID, Cause: t.Cause, Phase: t.Phase, Step: t.Iteration, Model: t.Model, Usage: t.Usage, StartedAt: t.StartedAt}
 	}
@@ -196,7 +196,11 @@ func (e *Engine) Send(ctx context.Context, id perdure.SessionID, message perdure
 			}
 		}
 		message.At = tx.Now()
-		return e.append(tx, id, perdure.Event{Actor: "user", Trace: telemetry.Parent(ctx), Fact: perdure.MessageReceived{Message: message, Mode: mode, Source: "user", Key: key}})
+		err = e.append(tx, id, perdure.Event{Actor: "user", Trace: telemetry.Parent(ctx), Fact: perdure.MessageReceived{Message: message, Mode: mode, Source: "user", Key: key}})
+		if err != nil {
+			return err
+		}
+		return e.revive(tx, id)
 	})
 	if twice {
 		e.tells.Duplicate("message")

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine"
 )
 
 // newMessage is the body of a message that is sent.
@@ -41,6 +42,7 @@ type accepted struct {
 	Body struct {
 		MessageID perdure.MessageID `json:"message_id"`
 		Seq       int64             `json:"seq" doc:"Of the session, after the commit."`
+		Hold      *engine.Hold      `json:"hold,omitempty" doc:"Why the message waits until somebody acts; absent: it is answered."`
 	}
 }
 
@@ -72,7 +74,7 @@ func (a *API) sendMessage(ctx context.Context, in *OfSession, body newMessage) (
 	}
 	s, err := a.cfg.Engine.Session(ctx, in.ID)
 	out := &accepted{}
-	out.Body.MessageID, out.Body.Seq = body.ID, s.LastSeq
+	out.Body.MessageID, out.Body.Seq, out.Body.Hold = body.ID, s.LastSeq, s.Hold
 	return out, err
 }
 
