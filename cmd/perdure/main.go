@@ -69,7 +69,7 @@ func wired(terminal cli.Terminal, known *redact.Set) cli.World {
 		WayOut:    cli.WayOut{Rules: readRules, SetRules: writeRules, Try: tryWayOut},
 		Demo:      demo.Show{Program: self(), Open: openDemo, Stage: stageDemo},
 		DemoChild: runDemoChild,
-		Wire:      reach, Keys: terminalKeys,
+		Wire:      reach, Keys: terminalKeys, Edit: edit, Forget: dropTyped,
 		MCP: mcp.Hands{
 			Serve: func(ctx context.Context, s mcp.Serving) error { return serveMCP(ctx, s, mcpLog(terminal, known)) },
 			Proxy: func(ctx context.Context, p mcp.Proxying) error { return proxyMCP(ctx, p, mcpLog(terminal, known)) },

@@ -65,6 +65,11 @@ type World struct {
 	Wire Wire                         // nil: there is no way to a server
 	Keys func() (func() error, error) // lets keys of the terminal come one by one; what it returns gives the terminal back. nil: in lines
 
+	// Edit lets a person change a file in an editor, which may be a command line, and returns when they are done. nil: there are no editors.
+	Edit func(ctx context.Context, editor, file string) error
+	// Forget drops what was typed on the terminal and nobody has read yet, so that it is no answer to what is asked next. nil: it stays.
+	Forget func()
+
 	MCP       mcp.Hands
 	Chaos     storm.Storm // Program, Dial and Addr are set
 	ChaosPart func(context.Context, ChaosPart) error

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -18,8 +19,13 @@ type conversation struct {
 	a      *app
 	eng    Engine
 	stream *stream
-	lines  <-chan string // what a person types; closed at the end of input; nil: nobody types
-	asked  atomic.Bool   // a Ctrl-C was taken since a person spoke
+	lines  *typist     // reads what a person says; nil: nobody does
+	asked  atomic.Bool // a Ctrl-C was taken since a person spoke
+
+	questions *questions // puts to the person what needs a yes; nil: nobody is asked here
+	answers   *typist    // reads the answers; lines, where there are any
+	early     []string   // what was typed before a question came: it is said later
+	told      string     // what the person was told last of why nothing is answered
 }
 
 // send hands a message to the session. It is durable when send returns.
@@ -30,16 +36,33 @@ func (c *conversation) send(ctx context.Context, text string) error {
 
 // once shows the session until it is at rest, and says how the run went.
 func (c *conversation) once(ctx context.Context) error {
-	err := turning(ctx, c.eng, c.stream.untilRest)
+	err := turning(ctx, c.eng, c.untilRest)
 	c.a.say("%s", c.stream.tally.cost(c.money(ctx)))
 	if err != nil {
 		c.left(err)
 		return err
 	}
-	if err := c.paused(); err != nil {
-		return err
+	if err := c.held(ctx); err != nil {
+		return c.stream.tally.cut(err)
 	}
 	return c.stream.tally.end()
+}
+
+// untilRest shows the session until it is at rest, and asks the person meanwhile.
+func (c *conversation) untilRest(ctx context.Context) error {
+	if c.questions == nil {
+		return c.stream.untilRest(ctx)
+	}
+	ctx, end := context.WithCancelCause(ctx)
+	var group sync.WaitGroup
+	defer group.Wait()
+	defer end(nil)
+	group.Go(func() {
+		if err := c.questions.run(ctx); err != nil {
+			end(err)
+		}
+	})
+	return c.stream.untilRest(ctx)
 }
 
 // moneyTime is how long the end of a run waits for its price.
@@ -63,6 +86,9 @@ func (c *conversation) money(ctx context.Context) string {
 
 // interrupt takes the first Ctrl-C: it ends the turn, and nothing that runs in the background (C9).
 func (c *conversation) interrupt(ctx context.Context) bool {
+	if mine, taken := c.questions.ctrlC(); mine {
+		return taken
+	}
 	if c.asked.Swap(true) {
 		return false
 	}
@@ -129,8 +155,14 @@ func (c *conversation) loop(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
+		case <-c.news():
+			if err := c.questions.all(ctx); err != nil {
+				return err
+			}
+			continue
 		case <-c.stream.quiet:
 		}
+		c.tellHeld(ctx)
 		text, err := c.ask(ctx)
 		if err != nil || text == "" {
 			return err
@@ -142,14 +174,52 @@ func (c *conversation) loop(ctx context.Context) error {
 	}
 }
 
+// tellHeld says why what was said is not answered, once.
+func (c *conversation) tellHeld(ctx context.Context) {
+	err := c.held(ctx)
+	switch {
+	case err == nil:
+		c.told = ""
+	case c.told != err.Error():
+		c.told = err.Error()
+		c.a.complain(err)
+	}
+}
+
+// news tells that something needs a yes, or has had its answer; nil: nobody is asked here.
+func (c *conversation) news() <-chan struct{} {
+	if c.questions == nil {
+		return nil
+	}
+	return c.stream.asked
+}
+
 // ask waits for a line that says something. It is empty at the end of the input.
 func (c *conversation) ask(ctx context.Context) (string, error) {
-	for {
-		fmt.Fprint(c.a.Stderr, "> ")
+	for prompt := true; ; {
+		if len(c.early) > 0 {
+			text := c.early[0]
+			c.early = c.early[1:]
+			return text, nil
+		}
+		if prompt {
+			fmt.Fprint(c.a.Stderr, "> ")
+		}
+		prompt = true
 		select {
 		case <-ctx.Done():
 			return "", context.Cause(ctx)
-		case line, more := <-c.lines:
+		case <-c.news():
+			if _, open := c.questions.next(); open == 0 {
+				prompt = false
+				continue
+			}
+			fmt.Fprintln(c.a.Stderr)
+			if err := c.questions.all(ctx); err != nil {
+				return "", err
+			}
+		case line, more := <-c.lines.next():
+			c.lines.took()
 			if !more {
 				c.a.say("")
 				return "", nil

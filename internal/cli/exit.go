@@ -40,11 +40,11 @@ func meanings() []meaning {
 		{exitUsage, "the command line, or an argument in it, is wrong"},
 		{exitNotFound, "there is no such thing"},
 		{exitDenied, "not allowed: the token of a server, or the key of a provider, is missing or wrong"},
-		{exitConflict, "something stands in the way: the data directory is held by another process,\nan id is ambiguous, a cap is reached, an outcome is known already"},
+		{exitConflict, "something stands in the way: the data directory is held by another process,\nan id is ambiguous, a cap is reached, a budget is used up, an outcome is known already"},
 		{exitUnreachable, "not now: try again"},
 		{exitTimeout, "a wait timed out"},
 		{exitFailed, "the work that was waited for failed, was cancelled, or has an unknown outcome"},
-		{exitApproval, "an approval or another word of a person is needed, and nobody can be asked: there is\nno terminal, --no-input was given, or a person paused the session"},
+		{exitApproval, "an approval or another word of a person is needed, and nobody can be asked: there is\nno terminal, --no-input was given, the question was left open, or a person or the\nsoft limit of a budget paused the session"},
 		{exitStorage, "the store cannot promise durability: the disk is full, or cannot be written"},
 		{exitInterrupted, "ended by Ctrl-C or SIGTERM; work in the background is left for the next run.\nA server that ends so gives 0; a second signal ends every command at once, with this code"},
 	}

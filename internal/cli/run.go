@@ -102,7 +102,7 @@ func (c *runCommand) begin(ctx context.Context, a *app, eng Engine, talks bool) 
 	}
 	talk := &conversation{a: a, eng: eng}
 	if talks {
-		talk.lines = a.readLines(ctx)
+		talk.lines = a.typist(ctx)
 		if c.Prompt, err = talk.ask(ctx); err != nil || c.Prompt == "" {
 			return err
 		}
@@ -252,7 +252,7 @@ func (c *runCommand) goOn(ctx context.Context, a *app, eng Engine, talks bool) e
 	}
 	talk := &conversation{a: a, eng: eng}
 	if talks && fold.AtRest() {
-		talk.lines = a.readLines(ctx)
+		talk.lines = a.typist(ctx)
 	}
 	return c.speak(ctx, a, talk, s)
 }
@@ -340,14 +340,18 @@ func (c *runCommand) speak(ctx context.Context, a *app, talk *conversation, s en
 	if a.flags.NoInput {
 		talk.stream.alone = a.place() + "--session " + string(s.ID)
 	}
-	talk.stream.show = newVoice(a, talk.stream.fold)
-	if c.Output != "text" {
+	show := newVoice(a, talk.stream.fold)
+	talk.stream.show = show
+	switch {
+	case c.Output != "text":
 		talk.stream.show = journal{a}
+	case a.Terminal.Stdin && a.Terminal.Stderr && !a.flags.NoInput && !c.Bg:
+		show.asks = talk.asking(ctx)
 	}
 	if s.LastSeq == 1 { // a new session: its first event belongs to what is shown
 		talk.stream.fold = perdure.NewSession(s.ID)
 	}
-	unfinished := !talk.stream.atRest()
+	unfinished, waited := !talk.stream.atRest(), talk.stream.fold.Clone()
 	if c.Prompt != "" {
 		if err := talk.send(ctx, c.Prompt); err != nil {
 			return err
@@ -355,6 +359,7 @@ func (c *runCommand) speak(ctx context.Context, a *app, talk *conversation, s en
 	}
 	if c.Bg {
 		c.leave(a, s.ID)
+		talk.sayHeld(ctx)
 		return nil
 	}
 	if err := c.others(ctx, a, talk.eng, s.ID); err != nil {
@@ -362,14 +367,18 @@ func (c *runCommand) speak(ctx context.Context, a *app, talk *conversation, s en
 	}
 	defer a.onCtrlC(func() bool { return talk.interrupt(ctx) })()
 	a.say("session %s", a.paint.talk.mark(bold, string(s.ID)))
+	if c.Output == "text" {
+		show.waiting(waited)
+	}
 	switch {
 	case unfinished:
 		a.say("it goes on where it was left%s", leftOpen(talk.stream.open()))
 	case talk.lines != nil:
 		return talk.run(ctx)
-	case c.Prompt == "" && talk.paused() != nil:
-		return talk.paused()
 	case c.Prompt == "":
+		if err := talk.held(ctx); err != nil {
+			return err
+		}
 		a.say("it is at rest: nothing is left to do")
 		return nil
 	}

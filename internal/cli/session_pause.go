@@ -108,16 +108,3 @@ func pauseLine(s *perdure.Session) string {
 	}
 	return ""
 }
-
-// paused is how a run ends whose session a person paused; nil: nobody did.
-func (c *conversation) paused() error {
-	c.stream.mu.Lock()
-	defer c.stream.mu.Unlock()
-	if c.stream.fold.Paused == nil {
-		return nil
-	}
-	return &fault{
-		code: exitApproval, what: fmt.Sprintf("%s is paused %s", c.stream.id, pauseLine(c.stream.fold)),
-		todo: c.a.resumeLine(c.stream.id) + "\nlets it go on; what is said meanwhile waits",
-	}
-}

@@ -42,6 +42,8 @@ type stream struct {
 	stop bool             // guarded by mu; the next turn is to be interrupted as soon as it has begun
 	// quiet tells that no turn runs and nothing is queued. Capacity 1: only the last news counts. nil: nobody asks.
 	quiet chan struct{}
+	// asked tells that an approval was asked for or answered. Capacity 1: only the last news counts. nil: nobody asks.
+	asked chan struct{}
 }
 
 // newStream folds what the journal has. What happened since the session was last at rest belongs to the run
@@ -153,6 +155,7 @@ func (s *stream) follow(ctx context.Context, after func(perdure.Event) error) er
 			return err
 		}
 		s.tellQuiet()
+		s.tellAsked(*f.Event)
 		if err := s.stopTurn(ctx); err != nil {
 			return err
 		}
@@ -205,10 +208,30 @@ func (s *stream) tellQuiet() {
 	if s.quiet == nil || s.busyLocked() {
 		return
 	}
+	signal(s.quiet)
+}
+
+// tellAsked is called with mu held.
+func (s *stream) tellAsked(e perdure.Event) {
+	switch e.Fact.(type) {
+	case perdure.ApprovalRequested, perdure.ApprovalResolved:
+		signal(s.asked)
+	}
+}
+
+// signal leaves word in a channel of capacity 1, unless some is there already. nil: nobody wants it.
+func signal(c chan<- struct{}) {
 	select {
-	case s.quiet <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
+}
+
+// approvals are the open ones, in their order.
+func (s *stream) approvals() []perdure.Approval {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return openApprovals(s.fold)
 }
 
 // busy reports whether a turn runs or is about to.
@@ -219,8 +242,9 @@ func (s *stream) busy() bool {
 }
 
 func (s *stream) busyLocked() bool {
-	if s.fold.Paused != nil && s.sent == 0 && (s.fold.Turn == nil || s.fold.Suspended()) {
-		return false // nothing goes on before somebody resumes it
+	stopped := s.fold.Paused != nil && (s.fold.Turn == nil || s.fold.Suspended()) || s.fold.Halt != nil && s.fold.Turn == nil
+	if stopped && s.sent == 0 {
+		return false // nothing goes on before somebody resumes it, or a budget has something left
 	}
 	return s.fold.Turn != nil || len(s.fold.Queue) > 0 || s.sent > 0
 }
@@ -299,6 +323,7 @@ type tally struct {
 	first, last   time.Time
 	turns         []string // why turns failed
 	interrupted   bool     // the last turn was canceled from here
+	sealed        bool     // the last turn was cut short by a budget
 	states        map[perdure.TaskID]perdure.TaskState
 	unknown       map[perdure.CallID]string // calls of unknown outcome, by tool
 }
@@ -328,10 +353,11 @@ func (t *tally) add(e perdure.Event) {
 	case perdure.TaskUpdated:
 		t.states[f.Task.ID] = f.Task.State
 	case perdure.TurnStarted:
-		t.interrupted = false
+		t.interrupted, t.sealed = false, false
 	case perdure.TurnFailed:
 		t.turns = append(t.turns, f.Code+because(f.Error))
 	case perdure.TurnSealed:
+		t.sealed = f.Reason == perdure.SealBudget
 		t.turns = append(t.turns, f.Reason+because(f.Detail))
 	case perdure.TurnCanceled:
 		t.interrupted = f.By == person
@@ -345,6 +371,15 @@ func (t *tally) add(e perdure.Event) {
 func (t *tally) cost(money string) string {
 	return fmt.Sprintf("%s · %s · %d tokens in, %d out · %s · money %s",
 		count(t.models, "model call"), count(t.calls, "tool call"), t.usage.InputTokens, t.usage.OutputTokens, span(t.last.Sub(t.first)), money)
+}
+
+// cut is how a run ends that something stopped: one whose own turn was cut short by that has failed, too.
+func (t *tally) cut(why error) error {
+	var f *fault
+	if t.sealed && errors.As(why, &f) {
+		f.code = exitFailed
+	}
+	return why
 }
 
 // end says how the run went: nil when all of it is well (C4).

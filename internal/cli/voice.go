@@ -22,6 +22,8 @@ type voice struct {
 	lines  map[string]string                    // progress as it was told, by task or call
 	toldAt map[perdure.CallID]time.Time         // when a call's progress was told
 	gone   map[perdure.CallID]bool              // calls that became tasks: their result is only a placeholder
+
+	asks *questions // puts what needs a yes to the person at the terminal; nil: somebody elsewhere answers
 }
 
 // newVoice makes a voice that goes on where a session stands.
@@ -106,7 +108,7 @@ func (v *voice) tell(sign string, c color, format string, args ...any) {
 	if v.a.Terminal.Stdout {
 		v.breakLine(v.a.Stderr) // both are one screen
 	}
-	v.a.say("%s %s", v.a.paint.talk.mark(c, sign), v.a.line(fmt.Sprintf(format, args...), 500))
+	v.asks.around(func() { v.a.say("%s %s", v.a.paint.talk.mark(c, sign), v.a.line(fmt.Sprintf(format, args...), 500)) })
 }
 
 // far tells how far something is, where that is news.
@@ -170,15 +172,18 @@ func (v *voice) event(e perdure.Event, s *perdure.Session) error {
 			v.tell("↩", dim, "the turn that was cut short goes on")
 		}
 	case perdure.TurnCompleted:
-		if f.StopReason != perdure.StopEnd {
+		switch {
+		case f.StopReason != perdure.StopEnd:
 			v.tell("!", yellow, "the turn ended: %s", f.StopReason)
+		case f.FinalPreview == "":
+			v.tell("!", yellow, "the model ended its turn without a word")
 		}
 	case perdure.TurnFailed, perdure.TurnSealed:
 		v.tell("✗", red, "the turn failed: %s", sentence(e))
 	case perdure.TurnCanceled:
 		v.tell("■", yellow, "the turn was canceled %s", sentence(e))
 	case perdure.DeliveryHeld:
-		v.tell("!", yellow, "results wait for you to speak: %s", f.Why)
+		v.tell("!", yellow, "%s", heldLine(f, s))
 	default:
 		v.work(e, s)
 	}
@@ -231,8 +236,9 @@ func (v *voice) lane(e perdure.Event, s *perdure.Session) {
 		v.gone[f.CallID] = true
 		v.tell("▸", dim, "%s goes on in the background as %s%s", nameOf(s, f.CallID), f.TaskID, whyDetached(f))
 	case perdure.ApprovalRequested:
-		v.tell("!", yellow, "%s asks for a yes: %s", f.Approval.Tool, clip(redact.Document(f.Approval.Args), 100))
-		v.todo(strings.Split(v.a.verdictLines(f.Approval), "\n")...)
+		if v.asks == nil { // else the question itself says it
+			v.approval(f.Approval)
+		}
 	case perdure.ApprovalResolved:
 		sign, c := "✗", red
 		if f.State == perdure.ApprovalApproved {
@@ -250,6 +256,20 @@ func (v *voice) lane(e perdure.Event, s *perdure.Session) {
 	case perdure.CallReplanned:
 		v.tell("↻", yellow, "%s", sentence(e))
 	}
+}
+
+// heldLine says why results and messages wait.
+func heldLine(f perdure.DeliveryHeld, s *perdure.Session) string {
+	if s.Paused != nil || s.Halt != nil {
+		return "what came in waits: " + pauseLine(s)
+	}
+	return "results wait for you to speak: " + f.Why
+}
+
+// approval tells what asks for a yes, and how to answer.
+func (v *voice) approval(p perdure.Approval) {
+	v.tell("!", yellow, "%s asks for a yes: %s", p.Tool, clip(redact.Document(p.Args), 100))
+	v.todo(strings.Split(v.a.verdictLines(p), "\n")...)
 }
 
 // todo writes what to type, a line each.
