@@ -15,6 +15,7 @@ import (
 	"github.com/perdure/perdure/internal/sessionport"
 	"github.com/perdure/perdure/internal/sessionsql"
 	"github.com/perdure/perdure/internal/supervise"
+	"github.com/perdure/perdure/store/sqlite"
 )
 
 // garbage says what belongs to whom in a data directory. Where commands cannot be run there are none to be removed.
@@ -29,6 +30,9 @@ func garbage(string) backup.Garbage {
 // rotateKey makes a new key the current one and seals what there is under it. Whoever holds the data directory sees the new key
 // with the next secret, and seals the others itself.
 func rotateKey(ctx context.Context, dir string) (r admin.Rotated, err error) {
+	if err := sqlite.RefuseBackup(dir); err != nil {
+		return r, err
+	}
 	file := filepath.Join(dir, backup.KeyringFile)
 	keys, err := secret.Load(file)
 	if errors.Is(err, perdure.NotFound) {

@@ -9,12 +9,16 @@ import (
 	"github.com/perdure/perdure/internal/cli"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/postgres"
+	"github.com/perdure/perdure/store/sqlite"
 )
 
 // openDatabase opens the Postgres database that a command was given. What a server keeps on its own disk, its socket, run
 // directories and workspaces, still stands in the data directory. Who only reads changes nothing in either.
 func openDatabase(ctx context.Context, o cli.Opening) (store.Store, error) {
 	if o.Access != cli.Reading {
+		if err := sqlite.RefuseBackup(o.Dir); err != nil {
+			return nil, err
+		}
 		if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 			return nil, fmt.Errorf("%w: data directory %s cannot be made: %w", perdure.Storage, o.Dir, err)
 		}

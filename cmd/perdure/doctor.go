@@ -41,6 +41,10 @@ func checkDir(dir string) cli.Check {
 	if dir == "" {
 		return cli.Check{Name: check.Name, Health: cli.Bad, Says: "there is no home for it", Fix: "name one with --data or PERDURE_DATA"}
 	}
+	var kept *sqlite.BackupError
+	if errors.As(sqlite.RefuseBackup(dir), &kept) {
+		return cli.Check{Name: check.Name, Health: cli.Warn, Says: dir + " is a backup, which is only read", Fix: cli.RestoreLine(dir) + "  makes a data directory of it"}
+	}
 	at := existing(dir)
 	if at != dir {
 		check.Says = dir + " is not there yet; it is made when it is needed"

@@ -201,6 +201,9 @@ func proxyMCP(ctx context.Context, p mcp.Proxying, log *slog.Logger) (err error)
 	} else if !isFolder(p.Name) {
 		return fmt.Errorf("%w name %q: a proxy's name is that of its folder in the data directory, so take one without slashes, such as --name files", perdure.Invalid, p.Name)
 	}
+	if err := sqlite.RefuseBackup(p.Dir); err != nil {
+		return err
+	}
 	dir := filepath.Join(p.Dir, "mcp-proxy", p.Name)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("make the proxy's directory: %w", err)

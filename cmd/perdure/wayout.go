@@ -13,6 +13,7 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/cli"
 	"github.com/perdure/perdure/internal/egress"
+	"github.com/perdure/perdure/store/sqlite"
 	"github.com/perdure/perdure/tool"
 	"github.com/perdure/perdure/tool/web"
 )
@@ -48,7 +49,10 @@ func readRules(dir string) (cli.WayOutRules, error) {
 
 func writeRules(dir string, r cli.WayOutRules) error {
 	rules := egress.Rules{Allowed: r.Allowed, Blocked: r.Blocked, Private: r.Private, Webhooks: r.Webhooks}
-	if err := errors.Join(rules.Check(), os.MkdirAll(dir, 0o700)); err != nil {
+	if err := errors.Join(rules.Check(), sqlite.RefuseBackup(dir)); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
 	return rules.Write(filepath.Join(dir, egress.RulesFile))

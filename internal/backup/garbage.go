@@ -48,8 +48,14 @@ type Collected struct {
 // is renewed in the moment between that look and the removal would go all the same; whoever wants to be sure of that, too,
 // stops the server.
 //
-// NotFound: there is no database. Conflict: another version wrote it, or it is to be vacuumed while somebody holds it.
+// NotFound: there is no database. Conflict: another version wrote it, it is to be vacuumed while somebody holds it, or it is a
+// backup.
 func (g Garbage) Collect(ctx context.Context) (c Collected, err error) {
+	if !g.DryRun {
+		if err := sqlite.RefuseBackup(g.Dir); err != nil {
+			return c, err
+		}
+	}
 	if g.Now == nil {
 		g.Now = time.Now
 	}

@@ -13,12 +13,13 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/store/sqlite"
 )
 
 const (
-	format       = "perdure-backup"
+	format       = sqlite.BackupFormat
 	version      = 1
-	manifestFile = "manifest.json"
+	manifestFile = sqlite.BackupManifest
 	maxManifest  = 256 << 20 // bytes
 )
 

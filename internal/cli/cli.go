@@ -334,6 +334,10 @@ func (a *app) advice(err error) string {
 	if errors.As(err, &f) && f.todo != "" {
 		return f.todo
 	}
+	var kept interface{ Backup() string } // of a folder that is never written
+	if errors.As(err, &kept) {
+		return RestoreLine(kept.Backup())
+	}
 	own, doctor := program+" "+a.place(), strings.TrimSpace(program+" doctor "+a.place())
 	switch exitCode(err) {
 	case exitUsage:
@@ -354,6 +358,11 @@ func (a *app) advice(err error) string {
 		return "free some space, or make the data directory writable, and do it again: what was acknowledged is kept"
 	}
 	return doctor + " looks for what is wrong; --verbose logs what happens inside"
+}
+
+// RestoreLine is the command that makes a data directory of a backup, beside it.
+func RestoreLine(backup string) string {
+	return fmt.Sprintf("%s admin restore %s --data %s", program, quote(backup), quote(strings.TrimRight(backup, "/")+".restored"))
 }
 
 // text returns data as it may be printed.
@@ -411,6 +420,8 @@ func (a *app) with(ctx context.Context, o Opening, fn func(Engine) error) error 
 
 func (a *app) cannotOpen(ctx context.Context, o Opening, err error) error {
 	switch {
+	case errors.As(err, new(interface{ Backup() string })):
+		return err // with its advice
 	case o.Access == Writing && errors.Is(err, perdure.Conflict):
 		o.Access = Reading
 		beside, refused := a.Open(ctx, o)

@@ -39,7 +39,7 @@ type Config struct {
 
 // Open opens a data directory.
 //
-// For writing: Conflict when another process holds it or a newer version wrote it; Storage when the
+// For writing: Conflict when another process holds it, a newer version wrote it, or it is a backup ([*BackupError]); Storage when the
 // directory cannot be written or perdure.db is no database of ours, which is then left as it is.
 // For reading only: NotFound when nothing is there yet. ctx ends the opening, not the store.
 func Open(ctx context.Context, cfg Config) (*Store, error) {
@@ -66,6 +66,9 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 }
 
 func openForWriting(ctx context.Context, cfg Config) (_ *Store, err error) {
+	if err := RefuseBackup(cfg.Dir); err != nil {
+		return nil, err
+	}
 	if err := makeDir(cfg.Dir); err != nil {
 		return nil, err
 	}
