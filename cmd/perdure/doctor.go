@@ -73,7 +73,7 @@ func existing(dir string) string {
 // checkHolder asks the kernel, not the file, whether somebody has the lock.
 func checkHolder(ctx context.Context, dir string) cli.Check {
 	check := cli.Check{Name: "holder", Health: cli.Fine, Says: "nobody holds the data directory"}
-	held, err := lockHeld(filepath.Join(dir, "lock"))
+	held, err := lockHeld(filepath.Join(dir, sqlite.LockName))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:

@@ -41,9 +41,10 @@ type door struct {
 	told   observed // who is told of requests
 	manual *manual.Manual
 	open   []*opening
-	lost   atomic.Bool   // its worker is, and no other one is there yet
-	look   look          // at the store
-	answer time.Duration // from the moment on at which a stop begins, for requests; 0: that of the default stop
+	lost   atomic.Bool                                 // its worker is, and no other one is there yet
+	look   look                                        // at the store
+	answer time.Duration                               // from the moment on at which a stop begins, for requests; 0: that of the default stop
+	place  func(context.Context) (engine.Place, error) // nil: nobody is told where sessions are kept
 }
 
 // checks is what readiness depends on.
@@ -99,6 +100,7 @@ func (o *opening) drain() {
 // add serves the API of the engine on a listener, as soon as that runs. cfg says who may ask.
 func (d *door) add(listener net.Listener, cfg api.Config) {
 	cfg.Keys, cfg.Log, cfg.Version, cfg.Ready = d.keys, d.log, version().Version, d.checks
+	cfg.Place = d.place
 	cfg.Telemetry, cfg.Metrics, cfg.Manual = d.told.server, d.told.page, d.manual
 	o := &opening{listener: listener, cfg: cfg, store: d.keys.store, tools: d.tools, crowd: api.Bounded(listener, api.MaxConnections)}
 	o.serves(d.engine)
@@ -157,7 +159,7 @@ func (d *door) renewing(run func(context.Context) error, another func(context.Co
 // without: other commands then read the store, and those that write wait until it is free.
 func (d *door) openSocket() error {
 	path := filepath.Join(d.dir, socketFile)
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) { // nobody holds it: we hold the directory
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) { // nobody answers on it: openStore has looked
 		return err
 	}
 	listener, err := net.Listen("unix", path)

@@ -5,6 +5,7 @@ package main
 import (
 	"errors"
 	"os"
+	"path/filepath"
 )
 
 // lockHeld cannot tell here.
@@ -13,4 +14,12 @@ func lockHeld(name string) (bool, error) {
 		return false, err
 	}
 	return false, errors.ErrUnsupported
+}
+
+// fileID names a file by its path, since these systems do not say more here.
+func fileID(path string, _ os.FileInfo) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	return path
 }

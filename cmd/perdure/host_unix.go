@@ -4,6 +4,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"syscall"
 )
@@ -21,4 +22,10 @@ func lockHeld(name string) (bool, error) {
 		return true, nil
 	}
 	return false, err
+}
+
+// fileID names a file by where the kernel has it.
+func fileID(_ string, about os.FileInfo) string {
+	stat := about.Sys().(*syscall.Stat_t) // of os.Stat, on each of these systems
+	return fmt.Sprintf("%d %d", stat.Dev, stat.Ino)
 }

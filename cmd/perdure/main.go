@@ -63,8 +63,9 @@ func wired(terminal cli.Terminal, known *redact.Set) cli.World {
 			s.Known = known
 			return serve(ctx, s)
 		},
-		TryModel: func(ctx context.Context, name string) (cli.Trial, error) { return tryModel(ctx, name, known) },
-		Diagnose: diagnose, Supervised: supervised{},
+		TryModel:     func(ctx context.Context, name string) (cli.Trial, error) { return tryModel(ctx, name, known) },
+		SameDatabase: sameDatabase,
+		Diagnose:     diagnose, Supervised: supervised{},
 		Admin:     admin.Hands{Garbage: garbage, RotateKey: rotateKey, Schema: schemaOf, Migrate: migrate},
 		WayOut:    cli.WayOut{Rules: readRules, SetRules: writeRules, Try: tryWayOut},
 		Demo:      demo.Show{Program: self(), Open: openDemo, Stage: stageDemo},

@@ -31,6 +31,7 @@ type opened struct {
 	*local.Engine // the first one
 	cfg           local.Config
 	serves        bool
+	access        cli.Access
 	store         store.Store
 	models        *models
 	workspaces    *workspaces
@@ -97,7 +98,7 @@ func newEngine(ctx context.Context, o cli.Opening, st store.Store, told observed
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	e := &opened{store: st, models: newModels(o), serves: o.Serve}
+	e := &opened{store: st, models: newModels(o), serves: o.Serve, access: o.Access}
 	e.workspaces = newWorkspaces(st, o.Log)
 	defer func() {
 		if failed != nil {
@@ -145,6 +146,7 @@ func newEngine(ctx context.Context, o cli.Opening, st store.Store, told observed
 	e.asks.use(e.Engine)
 	e.door = newDoor(e.Engine, st, o.Dir, o.Log)
 	e.door.told, e.door.answer = told, times.answer
+	e.door.place = func(ctx context.Context) (engine.Place, error) { return placeOf(ctx, o.Dir, o.Database) }
 	if e.door.tools = o.MCP; len(o.MCP) > 0 {
 		if _, err := markedTools(ctx, e.Engine, o.MCP); err != nil {
 			return nil, errors.Join(err, e.home.Close())

@@ -53,7 +53,7 @@ type reader struct {
 var _ cli.Engine = (*reader)(nil)
 
 // newReader asks whether somebody holds the data directory, and opens the store if not. The error is that of the
-// store.
+// store. Whoever holds the directory and has another database than the one that is named is never asked: that one is read.
 func newReader(ctx context.Context, o cli.Opening) (*reader, error) {
 	eng, err := remote.New(remote.Config{URL: "unix://" + filepath.Join(o.Dir, socketFile), Retry: -1, Outage: socketOutage})
 	if err != nil {
@@ -106,6 +106,13 @@ func (r *reader) holderThere(ctx context.Context) bool {
 	if _, err := r.far.Sessions(short, 1); err != nil {
 		r.rest(began)
 		return false
+	}
+	if r.beside.Database != "" { // it is to have the one that is named
+		if err := checkPlace(short, r.beside, r.far.Engine); err != nil {
+			r.lost = err
+			r.rest(began)
+			return false
+		}
 	}
 	r.met = true
 	r.log.Debug("whoever holds the data directory is asked", "lost before", r.lost)

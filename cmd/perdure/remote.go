@@ -40,16 +40,11 @@ func newFar(eng *remote.Engine) *far { return &far{Engine: eng, used: map[perdur
 // dial reaches the server that was named, or else, for what writes, whoever holds the data directory. Neither: the
 // engine is nil. What reads has a reader instead.
 func dial(ctx context.Context, o cli.Opening) (cli.Engine, error) {
-	cfg := remote.Config{URL: o.Server, Token: os.Getenv("PERDURE_TOKEN")}
-	if strings.HasPrefix(o.Server, "unix://") { // a socket takes no token, and lets its owner say who acts
-		cfg.Token, cfg.Actor = "", "operator"
-	}
+	cfg, socket := whom(o)
 	if o.Server == "" {
-		socket := filepath.Join(o.Dir, socketFile)
 		if _, err := os.Stat(socket); errors.Is(err, fs.ErrNotExist) || o.Access != cli.Writing {
 			return nil, nil
 		}
-		cfg = remote.Config{URL: "unix://" + socket, Actor: "operator", Outage: socketOutage}
 	}
 	eng, err := remote.New(cfg)
 	if err != nil {
@@ -58,7 +53,23 @@ func dial(ctx context.Context, o cli.Opening) (cli.Engine, error) {
 	if o.Server == "" && !answers(ctx, cfg) {
 		return nil, nil // it was left behind by a process that died
 	}
+	if err := checkPlace(ctx, o, eng); err != nil {
+		eng.Close()
+		return nil, err
+	}
 	return newFar(eng), nil
+}
+
+// whom is the server that an opening means: the one that is named, or whoever answers on the socket of the data directory.
+func whom(o cli.Opening) (cfg remote.Config, socket string) {
+	socket = filepath.Join(o.Dir, socketFile)
+	switch {
+	case o.Server == "":
+		return remote.Config{URL: "unix://" + socket, Actor: "operator", Outage: socketOutage}, socket
+	case strings.HasPrefix(o.Server, "unix://"): // a socket takes no token, and lets its owner say who acts
+		return remote.Config{URL: o.Server, Actor: "operator"}, socket
+	}
+	return remote.Config{URL: o.Server, Token: os.Getenv("PERDURE_TOKEN")}, socket
 }
 
 // answers reports whether somebody is behind a socket.

@@ -10,12 +10,34 @@ import (
 	"strings"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine/remote"
+	"github.com/perdure/perdure/internal/cli"
 	"github.com/perdure/perdure/internal/cli/raw"
 	"github.com/perdure/perdure/internal/egress"
 )
 
 // reach finds the server that perdure api speaks with: the one that was named, or whoever holds the data directory.
-func reach(ctx context.Context, dir, server string) (raw.Way, error) {
+func reach(ctx context.Context, o cli.Opening) (raw.Way, error) {
+	way, err := wayTo(ctx, o.Dir, o.Server)
+	if err != nil {
+		return way, err
+	}
+	cfg, _ := whom(o)
+	eng, err := remote.New(cfg)
+	if err != nil {
+		return way, fmt.Errorf("reach the server: %w", err)
+	}
+	defer eng.Close()
+	err = checkPlace(ctx, o, eng)
+	var refused interface{ Unauthorized() bool }
+	if errors.As(err, &refused) && refused.Unauthorized() { // so is the request, and its answer is what was asked for
+		err = nil
+	}
+	return way, err
+}
+
+// wayTo is how requests come to a server.
+func wayTo(ctx context.Context, dir, server string) (raw.Way, error) {
 	path, isSocket := strings.CutPrefix(server, "unix://")
 	if server != "" && !isSocket {
 		client, err := egress.ForURL(server)

@@ -8,6 +8,7 @@
 package remote
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"path/filepath"
@@ -122,3 +123,9 @@ func isActor(word string) bool { return word == "user" || word == "operator" }
 
 // Close lets idle connections go. Calls that run are not touched, and later ones connect anew.
 func (e *Engine) Close() { e.http.CloseIdleConnections() }
+
+// Place says where the server keeps its sessions. NotFound: it is of a version that does not say it.
+func (e *Engine) Place(ctx context.Context) (p engine.Place, err error) {
+	_, err = e.call(ctx, request{what: "where the server keeps its sessions", path: "/v1/place"}, &p)
+	return p, err
+}

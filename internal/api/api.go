@@ -26,17 +26,18 @@ type Config struct {
 	// Local says that the listener is a Unix socket which only its owner may open: no token is asked for, and
 	// Perdure-Actor says who acts.
 	Local      bool
-	Keyring    *access.Keyring                   // who else is let in; nil: who has Token
-	Keys       Keys                              // nil: a request with an idempotency key is refused (501)
-	Ready      func(ctx context.Context) []Check // what readiness depends on; nil: nothing
-	Disclosure Disclosure                        // the most that an error says; empty: standard (ER4)
-	Version    string                            // in the document; empty: dev
-	Log        *slog.Logger                      // nil: discarded
-	Telemetry  *telemetry.Server                 // is told of requests; nil: nobody is
-	Metrics    http.Handler                      // answers on /metrics; nil: there are no figures
-	Manual     http.Handler                      // answers on /docs and /llms.txt; nil: there are no documents
-	URL        string                            // under which clients find this server, without a slash at its end; empty: they know
-	MCP        http.Handler                      // answers on /mcp who was let in; nil: there is nothing there
+	Keyring    *access.Keyring                                 // who else is let in; nil: who has Token
+	Keys       Keys                                            // nil: a request with an idempotency key is refused (501)
+	Ready      func(ctx context.Context) []Check               // what readiness depends on; nil: nothing
+	Place      func(ctx context.Context) (engine.Place, error) // where sessions are kept; nil: it is not said (503)
+	Disclosure Disclosure                                      // the most that an error says; empty: standard (ER4)
+	Version    string                                          // in the document; empty: dev
+	Log        *slog.Logger                                    // nil: discarded
+	Telemetry  *telemetry.Server                               // is told of requests; nil: nobody is
+	Metrics    http.Handler                                    // answers on /metrics; nil: there are no figures
+	Manual     http.Handler                                    // answers on /docs and /llms.txt; nil: there are no documents
+	URL        string                                          // under which clients find this server, without a slash at its end; empty: they know
+	MCP        http.Handler                                    // answers on /mcp who was let in; nil: there is nothing there
 
 	Ping          time.Duration // between the comments that keep a stream alive; 0: 15 s
 	Look          time.Duration // between two looks at a list that is followed, at least; 0: 1 s
@@ -177,6 +178,7 @@ func NewServer(handler http.Handler, log *slog.Logger) *http.Server {
 // operations registers all that the API answers.
 func (a *API) operations() {
 	a.healthOperations()
+	a.placeOperations()
 	a.manualOperations()
 	a.sessionOperations()
 	a.archiveOperations()

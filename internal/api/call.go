@@ -29,14 +29,15 @@ type oneCall struct{ Body call }
 
 // resolution is an operator's word on an unknown outcome (LG11).
 type resolution struct {
-	Outcome perdure.Answer  `json:"outcome" enum:"happened,did_not_happen,run_again"`
+	Outcome perdure.Answer  `json:"outcome" enum:"happened,did_not_happen,run_again" doc:"run_again is for tasks only: the turn that asked for a call went on without it."`
 	Result  json.RawMessage `json:"result,omitempty" doc:"With happened: what the call would have answered."`
 	Note    string          `json:"note,omitempty"`
 }
 
-func (r resolution) word(ctx context.Context) (engine.Word, error) {
+// word is what was said. offers names what may be said of the thing.
+func (r resolution) word(ctx context.Context, offers string) (engine.Word, error) {
 	if r.Outcome.Outcome() == "" {
-		return engine.Word{}, invalid("/outcome", "happened, did_not_happen or run_again")
+		return engine.Word{}, invalid("/outcome", "%s", offers)
 	}
 	return engine.Word{Answer: r.Outcome, Result: r.Result, By: requestOf(ctx).actor, Note: r.Note}, nil
 }
@@ -178,7 +179,7 @@ func (a *API) findCall(ctx context.Context, key perdure.CallKey) (perdure.Call, 
 // resolveCall gives the word. A request with an idempotency key that was begun before, and finds its word given,
 // answers with the state as it is.
 func (a *API) resolveCall(ctx context.Context, in *ofCall, body resolution) (*oneCall, error) {
-	word, err := body.word(ctx)
+	word, err := body.word(ctx, "happened or did_not_happen")
 	if err != nil {
 		return nil, err
 	}

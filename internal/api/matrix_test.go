@@ -53,7 +53,7 @@ func (r *rig) samples() map[string]ask {
 		"put-harness":           {method: "PUT", path: r.layer("rules"), body: `{"system_prompt":"Be kind."}`, header: map[string]string{"If-Match": "*"}},
 		"put-agent":             {method: "PUT", path: r.kept("reader"), body: `{"system_prompt":"Read."}`, header: map[string]string{"If-Match": "*"}},
 		"list-connections":      get("/v1/connections"), "list-providers": get("/v1/providers"),
-		"list-tools": get("/v1/tools"), "metrics": get("/metrics"), "get-tool": get("/v1/tools/echo"),
+		"get-place": get("/v1/place"), "list-tools": get("/v1/tools"), "metrics": get("/metrics"), "get-tool": get("/v1/tools/echo"),
 		"create-token": post("/v1/tokens", `{"name":"made","scopes":["admin"]}`), "list-tokens": get("/v1/tokens"), "list-audit": get("/v1/audit"),
 		"revoke-token": {method: "DELETE", path: "/v1/tokens/" + string(r.let(`{"name":"gone"}`).ID)},
 	} {

@@ -146,7 +146,7 @@ func TestH1Whole(t *testing.T) {
 			}
 		}
 	})
-	if len(ids) != 111 {
+	if len(ids) != 112 {
 		t.Errorf("%d operations", len(ids))
 	}
 }
@@ -267,7 +267,7 @@ func TestH1Examples(t *testing.T) {
 		}
 		op.holds(t, registry, got)
 	})
-	if ran != 104 {
+	if ran != 105 {
 		t.Errorf("%d examples ran", ran)
 	}
 }

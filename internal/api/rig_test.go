@@ -110,6 +110,9 @@ func newRig(t *testing.T, edit func(*api.Config)) *rig {
 	r.startEngine()
 	r.cfg = api.Config{
 		Engine: access.NewGuard(r.eng, access.Of(r.store), access.Machine{}, nil), Token: token, Keys: r.keys, Manual: pages,
+		Place: func(context.Context) (engine.Place, error) {
+			return engine.Place{Store: "sqlite", ID: "1", Directory: "1"}, nil
+		},
 		Keyring: access.NewKeyring(access.Config{Store: r.store, Root: token, Failures: 1 << 20, Look: 5 * time.Millisecond}),
 	}
 	if edit != nil {

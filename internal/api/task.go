@@ -121,7 +121,7 @@ func (a *API) cancelTask(ctx context.Context, in *OfTask, body cancellation) (*r
 
 // resolveTask gives the word, like resolveCall.
 func (a *API) resolveTask(ctx context.Context, in *OfTask, body resolution) (*oneTask, error) {
-	word, err := body.word(ctx)
+	word, err := body.word(ctx, "happened, did_not_happen or run_again")
 	if err != nil {
 		return nil, err
 	}

@@ -17,8 +17,9 @@ import (
 	"github.com/perdure/perdure/internal/cli/raw"
 )
 
-// Wire reaches the server of a data directory, or the one that was named. NotFound: nobody holds the directory.
-type Wire func(ctx context.Context, dir, server string) (raw.Way, error)
+// Wire reaches the server that an opening means: that of the data directory, or the one that was named. NotFound: nobody holds the
+// directory.
+type Wire func(context.Context, Opening) (raw.Way, error)
 
 type apiCommand struct {
 	Method   string   `arg:"" help:"GET, POST, PUT, PATCH, DELETE or HEAD."`
@@ -54,7 +55,9 @@ func (c *apiCommand) Run(ctx context.Context, a *app) error {
 	if a.Wire == nil {
 		return fmt.Errorf("%w: this program reaches no server", perdure.Unavailable)
 	}
-	way, err := a.Wire(ctx, a.flags.Data, a.flags.Server)
+	o := Opening{Access: Writing}
+	o.Dir, o.Database, o.Server = a.store()
+	way, err := a.Wire(ctx, o)
 	if errors.Is(err, perdure.NotFound) {
 		return &fault{code: exitUnreachable, err: err, what: "no server holds the data directory " + a.flags.Data, todo: program + " serve " + a.place() + " holds it and answers; --server names another one"}
 	}

@@ -27,7 +27,7 @@ func TestC04API(t *testing.T) {
 		fmt.Fprintf(w, `{"status":%d,"detail":"no\u001b[31m","request_id":"req_1"}`, status)
 	}))
 	defer server.Close()
-	wire := func(context.Context, string, string) (raw.Way, error) {
+	wire := func(context.Context, Opening) (raw.Way, error) {
 		return raw.Way{Base: server.URL, HTTP: server.Client()}, nil
 	}
 	for status, want := range map[int]int{
@@ -54,7 +54,7 @@ func TestC04API(t *testing.T) {
 // TestC14API wants what was typed wrong to be told before anything is sent, and a missing server with what to do.
 func TestC14API(t *testing.T) {
 	t.Parallel()
-	sent := func(context.Context, string, string) (raw.Way, error) {
+	sent := func(context.Context, Opening) (raw.Way, error) {
 		t.Error("the server was asked for")
 		return raw.Way{}, perdure.NotFound
 	}
@@ -74,7 +74,7 @@ func TestC14API(t *testing.T) {
 		}
 		wantAdvice(t, talk)
 	}
-	nobody := func(context.Context, string, string) (raw.Way, error) { return raw.Way{}, perdure.NotFound }
+	nobody := func(context.Context, Opening) (raw.Way, error) { return raw.Way{}, perdure.NotFound }
 	if code, _, talk := (command{args: "api GET /v1/tools", wire: nobody}).run(t.Context()); code != exitUnreachable || !strings.Contains(talk, "perdure serve") {
 		t.Errorf("exit code %d, %q", code, talk)
 	}

@@ -49,6 +49,8 @@ type World struct {
 	Open func(context.Context, Opening) (Engine, error)
 	// TryModel asks a model for its smallest answer. Invalid: the name says no model of this build, or its script cannot be read.
 	TryModel func(ctx context.Context, name string) (Trial, error)
+	// SameDatabase reports whether two URLs lead to one database. What cannot be found out is not the same.
+	SameDatabase func(ctx context.Context, one, other string) bool
 	// Diagnose looks for what keeps perdure from working with a data directory. It changes nothing.
 	Diagnose   func(ctx context.Context, dataDir string) []Check
 	Supervised // of this machine
@@ -234,6 +236,9 @@ func (a *app) run(ctx context.Context) error {
 	if err != nil {
 		return a.misused(err)
 	}
+	if err = a.contradicted(ctx); err != nil && !helps(parsed) {
+		return err
+	}
 	a.log = a.Log(LogStyle{Verbose: a.flags.Verbose, Color: bool(a.paint.talk)})
 	ctx, a.end = context.WithCancelCause(ctx)
 	defer a.end(nil)
@@ -334,6 +339,10 @@ func (a *app) advice(err error) string {
 	if errors.As(err, &f) && f.todo != "" {
 		return f.todo
 	}
+	var elsewhere *Elsewhere
+	if errors.As(err, &elsewhere) {
+		return elsewhere.Todo
+	}
 	var kept interface{ Backup() string } // of a folder that is never written
 	if errors.As(err, &kept) {
 		return RestoreLine(kept.Backup())
@@ -401,7 +410,8 @@ func (a *app) read(ctx context.Context, fn func(Engine) error) error {
 
 // with opens an engine, runs fn, and closes it.
 func (a *app) with(ctx context.Context, o Opening, fn func(Engine) error) error {
-	o.Dir, o.Database, o.Log, o.Server, o.StopTime = a.flags.Data, a.flags.Database, a.log, a.flags.Server, a.flags.StopTimeout
+	o.Log, o.StopTime = a.log, a.flags.StopTimeout
+	o.Dir, o.Database, o.Server = a.store()
 	if o.Dir == "" && o.Server == "" && o.Access != ToolsOnly {
 		return misuse("there is no data directory: this system names no home", "name one with --data or PERDURE_DATA")
 	}
@@ -420,7 +430,7 @@ func (a *app) with(ctx context.Context, o Opening, fn func(Engine) error) error 
 
 func (a *app) cannotOpen(ctx context.Context, o Opening, err error) error {
 	switch {
-	case errors.As(err, new(interface{ Backup() string })):
+	case errors.As(err, new(*Elsewhere)), errors.As(err, new(interface{ Backup() string })):
 		return err // with its advice
 	case o.Access == Writing && errors.Is(err, perdure.Conflict):
 		o.Access = Reading

@@ -68,15 +68,20 @@ func nearest(typed string, names []string) string {
 
 // obeyed refuses a command whose settings cannot be obeyed. Those that help to mend them are not refused.
 func (c configured) obeyed(parsed *kong.Context) error {
-	if len(c.faults) == 0 || parsed.Selected() == nil {
-		return nil
-	}
-	noun, _, _ := strings.Cut(parsed.Command(), " ")
-	if slices.Contains([]string{"config", "help", "version", "completion", "__complete", "doctor"}, noun) {
+	if len(c.faults) == 0 || helps(parsed) {
 		return nil
 	}
 	first := c.faults[0]
 	return misuse(first.Error(), strings.TrimPrefix(first.Todo+"\n"+program+" config check  lists all that is wrong", "\n"))
+}
+
+// helps reports whether a command helps to mend what is set, or needs none of it.
+func helps(parsed *kong.Context) bool {
+	if parsed.Selected() == nil {
+		return true
+	}
+	noun, _, _ := strings.Cut(parsed.Command(), " ")
+	return slices.Contains([]string{"config", "help", "version", "completion", "__complete", "doctor"}, noun)
 }
 
 // configured setting, for people and programs.

@@ -143,8 +143,14 @@ func (d desk) Safe(text string) string { return d.line(text, 1000) }
 
 // Store implements mcp.Desk.
 func (d desk) Store() (dir, database, server string) {
-	return d.flags.Data, d.flags.Database, d.flags.Server
+	return d.store()
 }
+
+// Folder implements mcp.Desk.
+func (d desk) Folder() string { return d.flags.Data }
+
+// Local implements mcp.Desk.
+func (d desk) Local(what string) error { return d.local(what, "server", "database") }
 
 // MCP implements mcp.Desk.
 func (d desk) MCP() mcp.Hands { return d.World.MCP }

@@ -75,6 +75,11 @@ profiles:
   work: {server: "https://perdure.example.com"}
 profile: work                      which one counts; else --profile or PERDURE_PROFILE
 
+What names a place is obeyed, or the command refuses before it does anything: a
+server, a database and a data directory that are named together are of one store.
+A server goes over a place that is named farther away: typed, over the directory of
+a variable and over files.
+
 A project's file may not say where keys and data go, nor what may be done on this
 machine. No secret belongs into these files.
 

@@ -75,6 +75,9 @@ func (c *serveCommand) Run(ctx context.Context, a *app) error {
 	if a.flags.Data == "" {
 		return misuse("there is no data directory: this system names no home", "name one with --data or PERDURE_DATA")
 	}
+	if err := a.local("serve", "server"); err != nil {
+		return err
+	}
 	if c.Rate < 0 {
 		return misuse("--rate is a number of requests a second", "0 means any number")
 	}

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/perdure/perdure"
 )
@@ -44,7 +45,7 @@ func (e *BackupError) Backup() string { return e.Dir }
 // The error is an [*BackupError]. Storage: the manifest cannot be read, so that nobody knows.
 func RefuseBackup(dir string) error {
 	file, err := os.Open(filepath.Join(dir, BackupManifest))
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return nil
 	}
 	if err != nil {

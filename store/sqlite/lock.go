@@ -13,7 +13,8 @@ import (
 	"github.com/perdure/perdure"
 )
 
-const lockName = "lock"
+// LockName is the name of the file in a data directory whose lock the process has that works there.
+const LockName = "lock"
 
 // A process that is killed while it starts another one leaves the lock, for a moment, with the child that has not become
 // its program yet. Whoever comes next looks again so often, if the holder that is named is dead.
@@ -42,7 +43,7 @@ type holder struct {
 
 // lockDir takes the lock and writes who has it. Conflict: somebody else has it.
 func lockDir(dir string, now time.Time, program string) (*dirLock, error) {
-	file, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE, 0o600)
+	file, err := os.OpenFile(filepath.Join(dir, LockName), os.O_RDWR|os.O_CREATE, 0o600)
 	if errors.Is(err, fs.ErrPermission) {
 		return nil, fmt.Errorf("%w: data directory %s cannot be written: make it writable, or use --data with another directory: %w",
 			perdure.Storage, dir, err)

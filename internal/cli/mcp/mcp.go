@@ -83,8 +83,12 @@ type Keeping struct {
 
 // Desk is what the commands use of the command line.
 type Desk interface {
-	// Store is the data directory, the database and the server, as they were named.
+	// Store is the data directory, the database and the server, as an engine is opened: those that the one asked has to be of.
 	Store() (dir, database, server string)
+	// Folder is the data directory on this machine. Empty: there is none.
+	Folder() string
+	// Local refuses a command that works in the data directory itself, where a server or a database is named.
+	Local(what string) error
 	// MCP is what main gave.
 	MCP() Hands
 	// Streams are stdin and stdout.
@@ -143,7 +147,10 @@ func (c *Proxy) Run(ctx context.Context, d Desk) error {
 		}
 		classes[name] = class
 	}
-	dir, _, _ := d.Store()
+	if err := d.Local("mcp proxy"); err != nil {
+		return err
+	}
+	dir := d.Folder()
 	if dir == "" {
 		return fmt.Errorf("%w: there is no data directory: name one with --data or PERDURE_DATA", perdure.Invalid)
 	}
@@ -174,7 +181,7 @@ func (c *Test) Run(ctx context.Context, d Desk) error {
 	if given != 1 {
 		return fmt.Errorf("%w: name one server: a command after --, or --url, or --name", perdure.Invalid)
 	}
-	dir, _, _ := d.Store()
+	dir := d.Folder()
 	if dir == "" {
 		return fmt.Errorf("%w: there is no data directory: name one with --data or PERDURE_DATA", perdure.Invalid)
 	}
@@ -212,7 +219,7 @@ type Config struct {
 
 // Run prints it.
 func (c *Config) Run(_ context.Context, d Desk) error {
-	dir, _, _ := d.Store()
+	dir := d.Folder()
 	args := []string{"mcp", "serve", "--data", dir}
 	for _, name := range c.Tool {
 		args = append(args, "--tool", name)
