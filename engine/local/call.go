@@ -27,7 +27,7 @@ func (e *Engine) Calls(ctx context.Context, id perdure.SessionID) (calls []perdu
 // ResolveCall gives an operator's word on a foreground call whose outcome is unknown.
 func (e *Engine) ResolveCall(ctx context.Context, key perdure.CallKey, word engine.Word) error {
 	if word.Answer.Outcome() == "" {
-		return fmt.Errorf("resolve %s: %w answer %q: happened, did_not_happen or run_again", key, perdure.Invalid, word.Answer)
+		return fmt.Errorf("resolve %s: %w answer %q: happened or did_not_happen", key, perdure.Invalid, word.Answer)
 	}
 	return e.effects.ResolveCall(ctx, key, effect.Word{Answer: word.Answer, Result: word.Result, By: word.By, Note: word.Note})
 }

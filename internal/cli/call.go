@@ -115,7 +115,11 @@ func (a *app) tellCall(c perdure.Call, now clock) {
 	}
 	todo := ""
 	if c.State == perdure.CallUnknown {
-		todo = "find out whether it happened, then say so:\n" + a.resolveLine(c.Key.String())
+		line := a.resolveCallLine(c.Key)
+		if c.Task != "" {
+			line = a.resolveLine(c.Task)
+		}
+		todo = "find out whether it happened, then say so:\n" + line
 	}
 	a.fields(
 		field{"call", cell{c.Key.String(), bold}},

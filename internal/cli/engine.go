@@ -129,6 +129,22 @@ type Engine interface {
 	Close() error
 }
 
+// unattended reports whether nobody does the work that an engine shows, so that it stands still. An engine that does not say it
+// has somebody.
+func unattended(ctx context.Context, eng Engine) bool {
+	asked, ok := eng.(interface{ Attended(context.Context) bool })
+	return ok && !asked.Attended(ctx)
+}
+
+// sayWaits says that what is under way stands still, and how it goes on.
+func (a *app) sayWaits() {
+	a.say("no server runs here: what is under way waits for one, and commands that run already go on by themselves")
+	a.say("  %s serve %s takes it up", program, a.place())
+}
+
+// atWork reports whether something of a session has begun and not ended.
+func atWork(s engine.Session) bool { return s.Status == perdure.SessionActive || s.OpenTasks > 0 }
+
 // The keys of Agent.Metadata that the command line writes and main reads.
 const (
 	// WorkspaceKey names the folder of the host that holds the session's files; without it the store holds them.

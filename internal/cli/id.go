@@ -90,6 +90,44 @@ func beginsWith(id, typed string) bool {
 	return strings.HasPrefix(id, typed) || strings.HasPrefix(digits, typed)
 }
 
+const (
+	// uniqueDigits is how many digits of an id are printed at least where one is not printed whole: the first twelve are its
+	// millisecond, the thirteenth says so, and the seven after them tell ids of one millisecond apart.
+	uniqueDigits = 20
+	// sparedDigits is how many more are printed than tell an id from its neighbours, so that it stays the only one when others come.
+	sparedDigits = 4
+)
+
+// shortIDs are beginnings of ids that people can type instead of them: each means one of them, and will go on to. What is no id of
+// Perdure stays whole.
+func shortIDs(ids []string) []string {
+	sorted := slices.Compact(slices.Sorted(slices.Values(ids)))
+	short := make([]string, len(ids))
+	for i, id := range ids {
+		noun, digits, _ := strings.Cut(id, "_")
+		if short[i] = id; len(digits) != 32 || strings.Trim(digits, "0123456789abcdef") != "" {
+			continue
+		}
+		at, _ := slices.BinarySearch(sorted, id)
+		same := 0 // characters that a neighbour has, too
+		for _, next := range []int{at - 1, at + 1} {
+			if next >= 0 && next < len(sorted) {
+				same = max(same, alike(id, sorted[next]))
+			}
+		}
+		short[i] = id[:min(max(len(noun)+1+uniqueDigits, same+1+sparedDigits), len(id))]
+	}
+	return short
+}
+
+// alike is how many bytes two texts begin with alike.
+func alike(a, b string) (n int) {
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	return n
+}
+
 // hint says what else may have been meant, and where the names stand.
 func (k kind) hint(typed string, all []candidate) string {
 	list := k.list + " shows them"
@@ -128,8 +166,25 @@ func editDistance(a, b string) int {
 	return row[len(b)]
 }
 
+// whole finds a thing by a whole id, without a look at all the others, of which there may be a hundred thousand. ok is false for what
+// is no whole id, and for one that nothing has: then the others say what was meant.
+func whole[I perdure.ID, T any](ctx context.Context, typed string, get func(context.Context, I) (T, error)) (thing T, ok bool, err error) {
+	id, err := perdure.ParseID[I](typed)
+	if err != nil {
+		return thing, false, nil
+	}
+	thing, err = get(ctx, id)
+	if errors.Is(err, perdure.NotFound) {
+		return thing, false, nil
+	}
+	return thing, err == nil, err
+}
+
 // session finds a session by what was typed.
 func (a *app) session(ctx context.Context, eng engine.Engine, typed string) (engine.Session, error) {
+	if s, ok, err := whole(ctx, typed, eng.Session); ok || err != nil {
+		return s, err
+	}
 	all, err := eng.Sessions(ctx, 0)
 	if err != nil {
 		return engine.Session{}, fmt.Errorf("list sessions: %w", err)
@@ -181,6 +236,9 @@ func byAgent(ctx context.Context, eng engine.Journals, k kind, typed string, all
 
 // task finds a task by what was typed: of its own id, or of its run's.
 func (a *app) task(ctx context.Context, eng engine.Tasks, typed string) (perdure.Task, error) {
+	if t, ok, err := whole(ctx, typed, eng.Task); ok || err != nil {
+		return t, err
+	}
 	all, err := eng.Tasks(ctx, "")
 	if err != nil {
 		return perdure.Task{}, fmt.Errorf("list tasks: %w", err)
@@ -198,6 +256,9 @@ func (a *app) task(ctx context.Context, eng engine.Tasks, typed string) (perdure
 
 // approval finds an approval by what was typed.
 func (a *app) approval(ctx context.Context, eng engine.Approvals, typed string) (perdure.Approval, error) {
+	if p, ok, err := whole(ctx, typed, eng.Approval); ok || err != nil {
+		return p, err
+	}
 	all, err := eng.Approvals(ctx, engine.ApprovalFilter{})
 	if err != nil {
 		return perdure.Approval{}, fmt.Errorf("list approvals: %w", err)

@@ -71,7 +71,7 @@ func (l listing[T]) print(ctx context.Context, a *app, o output, things []T) err
 	switch {
 	case o.Output == form.Name:
 		for _, thing := range things {
-			fmt.Fprintln(a.out, a.line(l.name(thing), 200))
+			fmt.Fprintln(a.out, a.line(l.name(thing), idChars))
 		}
 	case !o.choice().ForPeople():
 		if things == nil {
@@ -103,7 +103,7 @@ type shown struct {
 func (o output) show(ctx context.Context, a *app, s shown) error {
 	switch {
 	case o.Output == form.Name:
-		fmt.Fprintln(a.out, a.line(s.name, 200))
+		fmt.Fprintln(a.out, a.line(s.name, idChars))
 	case !o.choice().ForPeople():
 		return o.write(ctx, a, s.thing)
 	default:
@@ -135,6 +135,16 @@ func (a *app) jsonText(text []byte) error {
 // cellChars bounds a cell of a table, but for the last of its row, which wraps where it will.
 const cellChars = 60
 
+// idChars bounds an id, which is printed whole: what is cut off finds nothing. The id of a call comes from a model, and is the longest.
+const idChars = 4096
+
+// isID reports whether a text is an id of Perdure, or the id of a call of a session.
+func isID(text string) bool {
+	noun, digits, _ := strings.Cut(text, "_")
+	digits, _, _ = strings.Cut(digits, "/")
+	return noun != "" && len(digits) == 32 && strings.Trim(digits, "0123456789abcdef") == ""
+}
+
 // table writes columns below their titles.
 func (a *app) table(head []string, rows [][]cell) {
 	top := []cell{}
@@ -149,7 +159,11 @@ func (a *app) rows(rows [][]cell) {
 	widths := make([]int, len(rows[0]))
 	for _, row := range rows {
 		for i := range row {
-			row[i].text = a.line(row[i].text, cellChars)
+			most := cellChars
+			if isID(row[i].text) {
+				most = idChars
+			}
+			row[i].text = a.line(row[i].text, most)
 			widths[i] = max(widths[i], columns(row[i].text))
 		}
 	}

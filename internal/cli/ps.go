@@ -41,8 +41,9 @@ type psRow struct {
 	Session perdure.SessionID `json:"session_id"`
 	State   string            `json:"state"`
 	Title   string            `json:"title"`
-	At      time.Time         `json:"at,omitzero"`  // when it began, ended or comes, by the group
-	Do      string            `json:"do,omitempty"` // the command that goes on with it
+	At      time.Time         `json:"at,omitzero"`                // when it began, ended or comes, by the group
+	Do      string            `json:"do,omitempty"`               // the command that goes on with it
+	Waits   bool              `json:"waits_for_server,omitempty"` // nobody works on it until a server runs
 
 	about string // for people
 }
@@ -78,6 +79,11 @@ func (c *psCommand) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
+		if unattended(ctx, eng) {
+			for i := range rows {
+				rows[i].Waits = rows[i].Group == psWorking || rows[i].Group == psScheduled
+			}
+		}
 		if c.Prompt {
 			if line := psPrompt(rows); line != "" {
 				fmt.Fprintln(a.out, line)
@@ -101,7 +107,7 @@ func (a *app) going(ctx context.Context, eng Engine, of perdure.SessionID, since
 		return nil, fmt.Errorf("list approvals: %w", err)
 	}
 	for _, p := range asked {
-		all = append(all, psRow{psNeedsYou, "approval", string(p.ID), p.Session, string(p.State), p.Tool, p.RequestedAt, program + " approve " + a.place() + string(p.ID), ""})
+		all = append(all, psRow{psNeedsYou, "approval", string(p.ID), p.Session, string(p.State), p.Tool, p.RequestedAt, program + " approve " + a.place() + string(p.ID), false, ""})
 	}
 	tasks, err := eng.Tasks(ctx, of)
 	if err != nil {
@@ -121,10 +127,10 @@ func (a *app) going(ctx context.Context, eng Engine, of perdure.SessionID, since
 			continue
 		}
 		if s.Status == perdure.SessionActive {
-			all = append(all, psRow{psWorking, "session", string(s.ID), s.ID, string(s.Status), s.Title, s.UpdatedAt, program + " event tail " + a.place() + string(s.ID), "a turn"})
+			all = append(all, psRow{psWorking, "session", string(s.ID), s.ID, string(s.Status), s.Title, s.UpdatedAt, program + " event tail " + a.place() + string(s.ID), false, "a turn"})
 		}
 		if s.Status == perdure.SessionPaused {
-			all = append(all, psRow{psNeedsYou, "session", string(s.ID), s.ID, string(s.Status), s.Title, s.UpdatedAt, a.resumeLine(s.ID), "paused"})
+			all = append(all, psRow{psNeedsYou, "session", string(s.ID), s.ID, string(s.Status), s.Title, s.UpdatedAt, a.resumeLine(s.ID), false, "paused"})
 		}
 		if s.Unknown == 0 {
 			continue
@@ -141,7 +147,7 @@ func (a *app) going(ctx context.Context, eng Engine, of perdure.SessionID, since
 	}
 	for _, s := range schedules {
 		if s.Enabled {
-			all = append(all, psRow{psScheduled, "schedule", string(s.ID), s.Session, stateOf(s), s.Title, s.NextAt, program + " schedule show " + a.place() + string(s.ID), when(s)})
+			all = append(all, psRow{psScheduled, "schedule", string(s.ID), s.Session, stateOf(s), s.Title, s.NextAt, program + " schedule show " + a.place() + string(s.ID), false, when(s)})
 		}
 	}
 	return inGroups(all), nil
@@ -162,7 +168,7 @@ func inGroups(all []psRow) []psRow {
 
 // psTask says where a task belongs.
 func (a *app) psTask(t perdure.Task) psRow {
-	row := psRow{psWorking, "task", string(t.ID), t.Session, string(t.State), titleOf(t), t.CreatedAt, program + " attach " + a.place() + string(t.ID), t.Tool}
+	row := psRow{psWorking, "task", string(t.ID), t.Session, string(t.State), titleOf(t), t.CreatedAt, program + " attach " + a.place() + string(t.ID), false, t.Tool}
 	if p := progress(t.Progress); p != "" {
 		row.about += "  " + p
 	}
@@ -173,7 +179,7 @@ func (a *app) psTask(t perdure.Task) psRow {
 			row.Do, row.about = a.inputLine(t), t.InputRequest.Prompt
 		}
 	case perdure.TaskUnknown:
-		row.Group, row.At, row.Do = psFailed, t.FinishedAt, a.resolveLine(string(t.ID))
+		row.Group, row.At, row.Do = psFailed, t.FinishedAt, a.resolveLine(t.ID)
 	case perdure.TaskFailed, perdure.TaskCanceled:
 		row.Group, row.At, row.Do, row.about = psFailed, t.FinishedAt, program+" log "+a.place()+string(t.ID), t.Tool+because(taskError(t))
 	case perdure.TaskSucceeded:
@@ -190,7 +196,7 @@ func (a *app) unknownCalls(ctx context.Context, eng engine.Calls, id perdure.Ses
 	}
 	for _, c := range calls {
 		if c.State == perdure.CallUnknown && c.Task == "" {
-			rows = append(rows, psRow{psFailed, "call", c.Key.String(), id, string(c.State), c.Tool, c.ClaimedAt, a.resolveLine(c.Key.String()), ""})
+			rows = append(rows, psRow{psFailed, "call", c.Key.String(), id, string(c.State), c.Tool, c.ClaimedAt, a.resolveCallLine(c.Key), false, ""})
 		}
 	}
 	return rows, nil
@@ -198,15 +204,21 @@ func (a *app) unknownCalls(ctx context.Context, eng engine.Calls, id perdure.Ses
 
 // tellGroups prints the groups that are not empty.
 func (a *app) tellGroups(rows []psRow, now clock) {
+	shown := a.shownIDs(rows)
+	waits := false
 	for _, g := range psGroups() {
 		var cells [][]cell
-		for _, row := range rows {
+		for i, row := range rows {
 			if row.Group == g.group {
-				cells = append(cells, row.cells(now))
+				cells = append(cells, row.cells(shown[i], now))
+				waits = waits || row.Waits
 			}
 		}
 		if len(cells) == 0 {
 			continue
+		}
+		if waits && g.group == psWorking {
+			g.title = "Waiting for a server"
 		}
 		if a.Terminal.Stdout {
 			fit(cells)
@@ -219,16 +231,27 @@ func (a *app) tellGroups(rows []psRow, now clock) {
 			a.say("  %s", a.line(row.Do, 300))
 		}
 	}
+	if waits {
+		a.sayWaits()
+	}
 }
 
 // psColumns is how wide ps is on a terminal: the narrowest that people have, so that no row of it wraps.
 const psColumns = 80
 
-// fit clips the last cell of each row, which is the one that is only about the others, to what they leave of a terminal.
+// minTitle is how many columns are left to a title before an id is.
+const minTitle = 8
+
+// fit clips the last two cells of each row, a title and what is only about the others, to what those leave of a terminal.
 func fit(rows [][]cell) {
 	last := len(rows[0]) - 1
 	left := psColumns
 	for i := range last {
+		if i == last-1 {
+			for _, row := range rows {
+				row[i].text = narrowed(inLine(row[i].text), max(left-2, minTitle))
+			}
+		}
 		width := 0
 		for _, row := range rows {
 			width = max(width, columns(clip(inLine(row[i].text), cellChars)))
@@ -244,13 +267,22 @@ func fit(rows [][]cell) {
 	}
 }
 
-// psIDChars is how much of an id ps shows: 80 columns hold it with what matters more, and it is unique for all but the unlucky.
-const psIDChars = 17
+// shownIDs are the ids of rows as they are printed: whole, but on a terminal, where each is only as long as it has to be.
+func (a *app) shownIDs(rows []psRow) []string {
+	ids := make([]string, len(rows))
+	for i, row := range rows {
+		ids[i] = row.ID
+	}
+	if !a.Terminal.Stdout {
+		return ids
+	}
+	return shortIDs(ids)
+}
 
-func (r psRow) cells(now clock) []cell {
-	id := r.ID
-	if r.Kind != "call" {
-		id = strings.TrimSuffix(clip(id, psIDChars+1), "…")
+func (r psRow) cells(id string, now clock) []cell {
+	state := r.State
+	if r.Waits && r.Kind != "schedule" {
+		state = "waits"
 	}
 	age := ""
 	switch {
@@ -260,7 +292,7 @@ func (r psRow) cells(now clock) []cell {
 	default:
 		age = ago(r.At, now)
 	}
-	return []cell{{text: ""}, {id, bold}, {r.State, psColor(r.Group)}, {text: age}, {text: narrowed(inLine(r.Title), 24)}, {r.about, dim}}
+	return []cell{{text: ""}, {id, bold}, {state, psColor(r.Group)}, {text: age}, {text: narrowed(inLine(r.Title), 24)}, {r.about, dim}}
 }
 
 func psColor(g psGroup) color {
@@ -278,8 +310,12 @@ func psColor(g psGroup) color {
 // psPrompt is the line for the prompt of a shell; empty: there is nothing to tell.
 func psPrompt(rows []psRow) string {
 	counts := map[psGroup]int{}
-	unknown := 0
+	unknown, waiting := 0, 0
 	for _, row := range rows {
+		if row.Waits && row.Group == psWorking {
+			waiting++
+			continue
+		}
 		if row.State == string(perdure.TaskUnknown) {
 			unknown++
 			continue
@@ -293,7 +329,7 @@ func psPrompt(rows []psRow) string {
 	for _, part := range []struct {
 		n    int
 		says string
-	}{{counts[psWorking], "running"}, {counts[psNeedsYou], "needs you"}, {unknown, "unknown"}, {counts[psFailed], "failed"}} {
+	}{{counts[psWorking], "running"}, {waiting, "waiting for a server"}, {counts[psNeedsYou], "needs you"}, {unknown, "unknown"}, {counts[psFailed], "failed"}} {
 		if part.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", part.n, part.says))
 		}

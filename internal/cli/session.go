@@ -72,7 +72,11 @@ func (c *sessionList) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return fmt.Errorf("list sessions: %w", err)
 		}
-		return sessions(a.now()).print(ctx, a, c.output, all)
+		err = sessions(a.now()).print(ctx, a, c.output, all)
+		if err == nil && c.choice().ForPeople() && slices.ContainsFunc(all, atWork) && unattended(ctx, eng) {
+			a.sayWaits()
+		}
+		return err
 	})
 }
 
@@ -93,7 +97,12 @@ func (c *sessionShow) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		return c.show(ctx, a, shown{string(s.ID), s, func() { c.tell(a, s, fold) }})
+		return c.show(ctx, a, shown{string(s.ID), s, func() {
+			c.tell(a, s, fold)
+			if atWork(s) && unattended(ctx, eng) {
+				a.sayWaits()
+			}
+		}})
 	})
 }
 
@@ -146,11 +155,11 @@ func (a *app) unknownWork(s engine.Session, fold *perdure.Session) string {
 	}
 	var lines []string
 	for id := range fold.Unknown {
-		lines = append(lines, a.resolveLine(perdure.CallKey{Session: s.ID, Call: id}.String()))
+		lines = append(lines, a.resolveCallLine(perdure.CallKey{Session: s.ID, Call: id}))
 	}
 	for _, t := range fold.Tasks {
 		if t.State == perdure.TaskUnknown {
-			lines = append(lines, a.resolveLine(string(t.ID)))
+			lines = append(lines, a.resolveLine(t.ID))
 		}
 	}
 	slices.Sort(lines)

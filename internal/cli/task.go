@@ -93,7 +93,11 @@ func (c *taskList) Run(ctx context.Context, a *app) error {
 				chosen = append(chosen, t)
 			}
 		}
-		return tasks(a.now()).print(ctx, a, c.output, chosen)
+		err = tasks(a.now()).print(ctx, a, c.output, chosen)
+		if err == nil && c.choice().ForPeople() && slices.ContainsFunc(chosen, func(t perdure.Task) bool { return t.State.Live() }) && unattended(ctx, eng) {
+			a.sayWaits()
+		}
+		return err
 	})
 }
 
@@ -150,7 +154,7 @@ func (a *app) tellTask(t perdure.Task, now clock) {
 func (a *app) todo(t perdure.Task) string {
 	switch {
 	case t.State == perdure.TaskUnknown:
-		return "find out whether it happened, then say so:\n" + a.resolveLine(string(t.ID))
+		return "find out whether it happened, then say so:\n" + a.resolveLine(t.ID)
 	case t.State == perdure.TaskAwaitingInput && t.InputRequest != nil:
 		return "it asks: " + t.InputRequest.Prompt + "\n" + a.inputLine(t)
 	case t.State.Live():
@@ -159,9 +163,14 @@ func (a *app) todo(t perdure.Task) string {
 	return ""
 }
 
-// resolveLine is the command that resolves an unknown outcome, ready to be completed.
-func (a *app) resolveLine(id string) string {
-	return program + " task resolve " + a.place() + quote(id) + " --happened | --did-not-happen | --run-again"
+// resolveLine is the command that resolves the unknown outcome of a task, ready to be completed.
+func (a *app) resolveLine(id perdure.TaskID) string {
+	return program + " task resolve " + a.place() + quote(string(id)) + " --happened | --did-not-happen | --run-again"
+}
+
+// resolveCallLine is resolveLine for a call without a task. It cannot be run again: the turn that asked for it went on.
+func (a *app) resolveCallLine(key perdure.CallKey) string {
+	return program + " task resolve " + a.place() + quote(key.String()) + " --happened | --did-not-happen"
 }
 
 func taskError(t perdure.Task) string {

@@ -44,7 +44,7 @@ func (c *taskResolve) Run(ctx context.Context, a *app) error {
 			if err != nil {
 				return err
 			}
-			a.say("would resolve %s of %s: %s", a.line(found.name, cellChars*2), a.line(found.tool, cellChars), word.Answer)
+			a.say("would resolve %s of %s: %s", a.line(found.name, idChars), a.line(found.tool, cellChars), word.Answer)
 			return nil
 		})
 	}
@@ -61,7 +61,7 @@ func (c *taskResolve) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		a.say("resolved %s: %s", a.line(found.name, cellChars*2), word.Answer)
+		a.say("resolved %s: %s", a.line(found.name, idChars), word.Answer)
 		a.say("the agent hears of it: %s run %s--session %s", program, a.place(), found.key.Session)
 		return c.quietly(ctx, a, found.name, resolved{found.name, found.key.Session, found.tool, word.Answer})
 	})

@@ -205,7 +205,7 @@ func (v *voice) work(e perdure.Event, s *perdure.Session) {
 		}
 		v.tell(sign, c, "%s %s", f.Name, completed(f))
 	case perdure.ToolUnknown:
-		v.tell("?", red, "%s is unknown: %s", f.Name, v.a.resolveLine(perdure.CallKey{Session: e.Session, Call: f.CallID}.String()))
+		v.tell("?", red, "%s is unknown: %s", f.Name, v.a.resolveCallLine(perdure.CallKey{Session: e.Session, Call: f.CallID}))
 	case perdure.ToolTakenOver, perdure.TranscriptRepaired:
 		v.tell("↻", yellow, "%s", sentence(e))
 	case perdure.LeaseCleanupFailed:
@@ -301,7 +301,7 @@ func (v *voice) state(t perdure.Task) {
 	text := clip(t.Summary, 120)
 	switch {
 	case t.State == perdure.TaskUnknown:
-		text = v.a.resolveLine(string(t.ID))
+		text = v.a.resolveLine(t.ID)
 	case t.State == perdure.TaskAwaitingInput && t.InputRequest != nil:
 		text = t.InputRequest.Prompt
 	case t.State.Live():

@@ -150,7 +150,7 @@ func TestVoiceTells(t *testing.T) {
 ✗ task_1 bash failed: exit 2
 ↩ task_1 delivered into the conversation
 ✗ charge unknown: ` + perdure.TextUnknown + `
-? charge is unknown: perdure task resolve session_1/call_1 --happened | --did-not-happen | --run-again
+? charge is unknown: perdure task resolve session_1/call_1 --happened | --did-not-happen
 ↻ label: it is run again under the same key, execution 2
 `
 	if diff := cmp.Diff(h.stderr.String(), want); diff != "" {
