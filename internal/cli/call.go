@@ -71,7 +71,7 @@ func calls(now clock) listing[toldCall] {
 		name: func(c toldCall) string { return c.Key.String() },
 		row: func(c toldCall) []cell {
 			return []cell{
-				{string(c.Key.Call), bold}, {string(c.State), callColor(c.Call)}, {text: c.Tool}, {text: string(c.Class)}, {text: fmt.Sprint(c.Executions)},
+				{c.Key.String(), bold}, {string(c.State), callColor(c.Call)}, {text: c.Tool}, {text: string(c.Class)}, {text: fmt.Sprint(c.Executions)},
 				{text: ago(c.ClaimedAt, now)}, {text: string(c.Task)}, {text: redact.Document(c.Args)},
 			}
 		},
