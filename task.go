@@ -198,7 +198,8 @@ func (s LeaseStatus) Valid() bool {
 // type and external id are.
 type Lease struct {
 	ID         LeaseID         `json:"id"`
-	Session    SessionID       `json:"session_id"` // that made it
+	Session    SessionID       `json:"session_id"`    // that made it
+	Org        string          `json:"org,omitempty"` // of the session that made it; empty: the default one
 	Provider   string          `json:"provider"`
 	Type       string          `json:"resource_type"`
 	ExternalID string          `json:"external_id"`

@@ -12,6 +12,7 @@ import (
 // The bounds of what names a row of the directory; Postgres lets no entry of an index grow beyond 2,704 bytes.
 const (
 	MaxProviderKindBytes = 64       // openai, anthropic …
+	MaxOrgBytes          = 63       // of a connection
 	MaxUserBytes         = 256      // of a connection, and of its owner
 	maxTokenBytes        = 64 << 10 // sealed, of a key and of a token
 	MaxMetadataBytes     = 16 << 10 // of a connection
@@ -43,8 +44,16 @@ type Provider struct {
 	UpdatedAt time.Time
 }
 
-// Connection is a user's account at a provider of something (CN1). Its token stands here sealed only.
+// ConnectionKey names a connection: of each there is one row.
+type ConnectionKey struct {
+	Org      string // whose user it is: a word of ours, as in [Session]; empty: of the default one
+	User     string // of the org
+	Provider string // github, google …: any word
+}
+
+// Connection is the account of a user of an org at a provider of something (CN1). Its token stands here sealed only.
 type Connection struct {
+	Org       string // as in [Session]; empty: the default one
 	User      string
 	Provider  string          // github, google …: any word
 	Sealed    []byte          // the token
@@ -53,6 +62,11 @@ type Connection struct {
 	Version   int64
 	CreatedAt time.Time
 	UpdatedAt time.Time
+}
+
+// Key names the connection.
+func (c Connection) Key() ConnectionKey {
+	return ConnectionKey{Org: c.Org, User: c.User, Provider: c.Provider}
 }
 
 // DirectoryReader reads what is kept of agents, and of what they use. What is not there is none, and never an error (MR1).
@@ -154,10 +168,10 @@ type ProviderWriter interface {
 
 // ConnectionReader reads connections.
 type ConnectionReader interface {
-	// Connection returns a user's connection.
-	Connection(user, provider string) (c Connection, found bool, err error)
-	// Connections lists a user's connections, by provider; empty: those of everybody, by user.
-	Connections(user string) ([]Connection, error)
+	// Connection returns the connection of a user of an org.
+	Connection(key ConnectionKey) (c Connection, found bool, err error)
+	// Connections lists all connections, of every org, by org, user and provider.
+	Connections() ([]Connection, error)
 }
 
 // ConnectionWriter writes connections.
@@ -165,7 +179,7 @@ type ConnectionWriter interface {
 	// PutConnection adds or replaces a connection.
 	PutConnection(c Connection) (Connection, error)
 	// RemoveConnection removes a connection and says whether it was there.
-	RemoveConnection(user, provider string) (bool, error)
+	RemoveConnection(key ConnectionKey) (bool, error)
 }
 
 // Check returns what is wrong with a model. It is Invalid.
@@ -196,6 +210,8 @@ func (p Provider) Check() error {
 // Check returns what is wrong with a connection. It is Invalid.
 func (c Connection) Check() error {
 	switch {
+	case len(c.Org) > MaxOrgBytes:
+		return fmt.Errorf("%w connection: its org has %d bytes, at most %d are allowed", perdure.Invalid, len(c.Org), MaxOrgBytes)
 	case c.User == "" || len(c.User) > MaxUserBytes || c.Provider == "" || len(c.Provider) > MaxUserBytes || len(c.Owner) > MaxUserBytes:
 		return fmt.Errorf("%w connection: user, provider and owner have %d, %d and %d bytes: the first two have 1 to %d",
 			perdure.Invalid, len(c.User), len(c.Provider), len(c.Owner), MaxUserBytes)
@@ -333,7 +349,7 @@ func NextProvider(r DirectoryReader, p Provider, now time.Time) (Provider, error
 
 // NextConnection is the row that PutConnection stores, checked against what is there. For stores.
 func NextConnection(r DirectoryReader, c Connection, now time.Time) (Connection, error) {
-	old, found, err := r.Connection(c.User, c.Provider)
+	old, found, err := r.Connection(c.Key())
 	if err == nil {
 		err = c.Check()
 	}

@@ -43,8 +43,10 @@ func (f ResourceFilter) Matches(r Resource) bool {
 		(f.Kind == "" || f.Kind == r.Kind) && (f.Status == "" || f.Status == r.Status)
 }
 
-// LeaseKey is what makes a leased resource the one that it is (RS2). All three are bytes: nothing about them is folded.
+// LeaseKey is what makes a leased resource the one that it is (RS2): what two orgs call alike are two resources. All four are
+// bytes: nothing about them is folded.
 type LeaseKey struct {
+	Org        string // of the session; empty: the default one
 	Provider   string
 	Type       string
 	ExternalID string
@@ -52,7 +54,7 @@ type LeaseKey struct {
 
 // KeyOf returns the key of a lease.
 func KeyOf(l perdure.Lease) LeaseKey {
-	return LeaseKey{Provider: l.Provider, Type: l.Type, ExternalID: l.ExternalID}
+	return LeaseKey{Org: l.Org, Provider: l.Provider, Type: l.Type, ExternalID: l.ExternalID}
 }
 
 // String names the resource for errors.
@@ -117,7 +119,7 @@ type ResourceWriter interface {
 // cleaner that has it: no two claims of a lease have the same one, however the clock goes.
 type LeaseWriter interface {
 	// PutLease adds a lease, or refreshes the one that has its key: it is active until d from now by the store's clock,
-	// with no attempts, and whoever was cleaning it up has lost it. The caller fills in ID, Session, Provider, Type,
+	// with no attempts, and whoever was cleaning it up has lost it. The caller fills in ID, Session, Org, Provider, Type,
 	// ExternalID, Name, Owner, Keep, Task and Metadata. One that is there keeps its id, and while it is not released also
 	// its session and its owner; a task other than its own makes it nobody's alone. It returns the lease as it is stored.
 	// Invalid: what CheckLease says.

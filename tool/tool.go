@@ -86,6 +86,8 @@ type Spec struct {
 // Call is one invocation as the tool sees it (TL3). A tool keeps neither it nor Env after it returns.
 type Call struct {
 	Session   perdure.SessionID
+	Org       string // whose the session is, for ever; empty: the default one, or a call that does not run yet
+	User      string // of the org; empty: nobody in particular, or a call that does not run yet
 	Turn      perdure.TurnID
 	ID        perdure.CallID
 	Task      perdure.TaskID // empty in the foreground

@@ -28,7 +28,7 @@ func TestRotateKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	token, err := seal.SealToken("user", "github", "token")
+	token, err := seal.SealToken(store.ConnectionKey{User: "user", Provider: "github"}, "token")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -477,7 +477,7 @@ func TestConnectionCanary(t *testing.T) {
 	})
 	ports := sessionport.Config{Keys: keys}
 	h.write(t, func(tx store.Tx) error {
-		token, err := ports.SealToken(sessionport.LocalUser, "github", canary)
+		token, err := ports.SealToken(store.ConnectionKey{User: sessionport.LocalUser, Provider: "github"}, canary)
 		if err != nil {
 			return err
 		}
@@ -496,7 +496,7 @@ func TestConnectionCanary(t *testing.T) {
 	var rows any
 	err = h.store.View(t.Context(), func(r store.Reader) error {
 		all, err := r.Providers()
-		connections, failed := r.Connections("")
+		connections, failed := r.Connections()
 		rows = []any{all, connections}
 		whole, broken := r.Dump(s.ID)
 		dump = whole

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,8 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/budget"
+	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/internal/redact"
 	"github.com/perdure/perdure/internal/sessionport"
 	"github.com/perdure/perdure/store"
@@ -34,7 +37,8 @@ type Cleanup struct {
 	// engine that has it. nil: nothing is cleaned up here.
 	Cleaners map[string]tool.LeaseCleaner
 	// ConnectionOf looks up the token of a user's connection to a provider, when a cleaner asks for it: that of whoever made
-	// the resource, never another one's (RS7). An empty token is none. nil: those of the store. Safe for concurrent use.
+	// the resource, never another one's (RS7). engine.OwnerOf(ctx) says of which org the owner is. An empty token is none. nil:
+	// those of the store. Safe for concurrent use.
 	ConnectionOf func(ctx context.Context, owner, provider string) (string, error)
 
 	CleanupScan     time.Duration // how often it is looked what has expired; 0: 30 s
@@ -183,11 +187,13 @@ func (e *Engine) tokenOf(ctx context.Context, l perdure.Lease) (string, error) {
 	if l.Owner == "" {
 		return "", none
 	}
-	look := e.cfg.ConnectionOf
-	if look == nil {
-		look = e.ports(e.cfg).ConnectionOf
+	var found string
+	var err error
+	if look := e.cfg.ConnectionOf; look != nil {
+		found, err = look(engine.For(ctx, engine.Owner{Org: cmp.Or(l.Org, budget.DefaultOrg), User: l.Owner}), l.Owner, l.Provider)
+	} else {
+		found, err = e.ports(e.cfg).ConnectionOf(ctx, l.Org, l.Owner, l.Provider)
 	}
-	found, err := look(ctx, l.Owner, l.Provider)
 	if err == nil && found == "" {
 		err = none
 	}

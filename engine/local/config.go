@@ -36,7 +36,8 @@ type Config struct {
 	Files func(session perdure.SessionID) (model, runtime tool.Files)
 	// Egress is the way out for tools. nil: there is none, and tools that need it say so.
 	Egress tool.Egress
-	// Ports opens what else a call of a session may reach: its values, secrets, resources … nil: the store's own.
+	// Ports opens what else a call of a session may reach: its values, secrets, resources … The call says whose the session is, by
+	// its Org and its User; one without an ID is the runtime's own, for the session's images, secrets and masks. nil: the store's own.
 	Ports   func(session perdure.SessionID, call tool.Call) tool.Ports
 	Secrets Secrets // of the store's own ports
 	Beside  Beside  // likewise: large images, databases

@@ -14,7 +14,8 @@ import (
 func (e *Engine) Resources(ctx context.Context, id perdure.SessionID) (found []engine.SessionResource, err error) {
 	return found, e.view(ctx, func(r store.Reader) error {
 		found = nil
-		if _, err := r.Session(id); err != nil {
+		row, err := r.Session(id)
+		if err != nil {
 			return err
 		}
 		all, err := r.Resources(store.ResourceFilter{Session: id})
@@ -23,7 +24,7 @@ func (e *Engine) Resources(ctx context.Context, id perdure.SessionID) (found []e
 				return err
 			}
 			var one engine.SessionResource
-			one, err = withLease(r, entry.Resource)
+			one, err = withLease(r, row.Org, entry.Resource)
 			found = append(found, one)
 		}
 		return err
@@ -33,21 +34,22 @@ func (e *Engine) Resources(ctx context.Context, id perdure.SessionID) (found []e
 // Resource returns an entry.
 func (e *Engine) Resource(ctx context.Context, id perdure.SessionID, resource string) (found engine.SessionResource, err error) {
 	return found, e.view(ctx, func(r store.Reader) error {
-		if _, err := r.Session(id); err != nil {
+		row, err := r.Session(id)
+		if err != nil {
 			return err
 		}
 		entry, err := r.Resource(id, resource)
 		if err == nil {
-			found, err = withLease(r, entry)
+			found, err = withLease(r, row.Org, entry)
 		}
 		return err
 	})
 }
 
 // withLease is an entry with what its lease says.
-func withLease(r store.Reader, entry perdure.Resource) (engine.SessionResource, error) {
+func withLease(r store.Reader, org string, entry perdure.Resource) (engine.SessionResource, error) {
 	shown := engine.SessionResource{Resource: entry}
-	l, err := sessionport.LeaseOf(r, entry)
+	l, err := sessionport.LeaseOf(r, org, entry)
 	if errors.Is(err, perdure.NotFound) {
 		return shown, nil
 	}

@@ -66,6 +66,10 @@ rules:
     calls: [{name: locate, args: {}}]
   - when: {user_contains: "slow"}
     calls: [{name: slow, args: {text: a}}]
+  - when: {user_contains: "whose"}
+    calls: [{name: whose, args: {}}]
+  - when: {user_contains: "spawn later"}
+    calls: [{name: spawn_background, args: {tool: whose, title: Work, args: {}}}]
 steps: [{text: "hello there, friend", repeat: true}]
 `
 
@@ -91,6 +95,7 @@ type rig struct {
 	cfg    api.Config
 	gate   chan struct{} // lets hold, charge and once end
 	in     chan string   // who was entered
+	tokens tokens        // that the tool whose was given, and for whom
 	stop   func()
 	once   sync.Once
 }
@@ -189,6 +194,11 @@ func (r *rig) startEngine() {
 		tool.New(spec("slow", perdure.Idempotent), hold("slow")),
 		tool.NewBackground(spec("asking", perdure.Idempotent), asking("")),
 		tool.NewBackground(spec("counting", perdure.Idempotent), asking(`{"type":["integer","string"]}`)),
+		tool.NewBackground(spec("whose", perdure.Pure), func(ctx context.Context, in words, env tool.Env) (words, error) {
+			token, err := env.Connections.Token(ctx, "github")
+			r.tokens.add(env.Call, token)
+			return in, err
+		}),
 		tool.New(spec("echo", perdure.Pure), func(_ context.Context, in words, _ tool.Env) (words, error) { return in, nil }),
 		tool.New(spec("fail", perdure.Pure), func(context.Context, words, tool.Env) (words, error) { return words{}, tool.Errorf("boom") }),
 		tool.New(spec("charge", perdure.AtMostOnce), hold("charge")),
@@ -343,7 +353,13 @@ func (r *rig) say(session, text string) {
 // rest waits until a session is at rest.
 func (r *rig) rest(session string) engine.Session {
 	r.t.Helper()
-	got := r.do(get(session + "?wait=20s"))
+	return r.rested(session, token)
+}
+
+// rested is rest for the bearer of a secret.
+func (r *rig) rested(session, secret string) engine.Session {
+	r.t.Helper()
+	got := r.do(get(session + "?wait=20s").as(secret))
 	if got.header.Get("Perdure-Idle") != "true" {
 		r.t.Fatalf("%d %s: the session is not at rest", got.status, got.body)
 	}

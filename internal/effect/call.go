@@ -73,11 +73,11 @@ func (e *Effects) execute(run CallRun, row perdure.Call, t tool.Tool, how func(c
 	if began.IsZero() {
 		began = row.ClaimedAt
 	}
-	c := &callRun{e: e, run: run, row: row, call: toolCall(row, deadline(began, spec)), owner: ownerOf(run.Session), name: spec.DisplayName}
+	c := &callRun{e: e, run: run, row: row, call: toolCall(row, deadline(began, spec)), owner: ownerOf(run.Session).of(run.Drive.row), name: spec.DisplayName}
 	c.at = callTime(run.Session, row.Key.Call)
 	c.call.Args, c.own = e.vault.Fill(row.Key, spec.Parameters, row.Args)
 	c.sink = callSink{e: e, work: row.Key.String(), call: c.call, keep: true}
-	env := e.env(run.Session, c.call, &c.sink)
+	env := e.env(run.Session, c.owner, c.call, &c.sink)
 	env.Dialog, env.Remote = &dialog{e: e, call: c}, remote{e: e, call: c}
 	work := dispatch.Work{
 		ID: row.Key.String(), Session: row.Key.Session, Turn: row.Turn, Lane: perdure.Foreground, Deadline: c.call.Deadline,

@@ -17,8 +17,8 @@ import (
 )
 
 // env is what a foreground call of a session may reach. Every port takes the session from here (EN3).
-func (e *Effects) env(s *perdure.Session, call tool.Call, sink tool.Sink) tool.Env {
-	p := &taskPort{e: e, owner: ownerOf(s), at: callTime(s, call.ID), turn: call.Turn, call: call.ID, read: s.ReadUntrusted()}
+func (e *Effects) env(s *perdure.Session, o *owner, call tool.Call, sink tool.Sink) tool.Env {
+	p := &taskPort{e: e, owner: o, at: callTime(s, call.ID), turn: call.Turn, call: call.ID, read: s.ReadUntrusted()}
 	env := e.envOf(p, call, sink)
 	if e.cfg.Schedule != nil { // of a model only: a background run has no message that its schedules could be named by
 		env.Plans = p
@@ -29,6 +29,7 @@ func (e *Effects) env(s *perdure.Session, call tool.Call, sink tool.Sink) tool.E
 // envOf is what work may reach whose tasks are those of a port.
 func (e *Effects) envOf(p *taskPort, call tool.Call, sink tool.Sink) tool.Env {
 	agent := &p.owner.agent
+	call.Org, call.User = p.owner.org, p.owner.user
 	by := call
 	by.Session = p.owner.session
 	files, _ := e.files(by)
@@ -75,6 +76,8 @@ type ToolOutput struct {
 // It is never changed.
 type owner struct {
 	session perdure.SessionID
+	org     string // of the session's row, as its user is; both are empty where no port is opened for it
+	user    string
 	agent   perdure.Agent
 	created time.Time
 	lineage *perdure.Lineage // of a subagent
@@ -109,6 +112,12 @@ func ownerOf(s *perdure.Session) *owner {
 	if s.Turn != nil {
 		o.trace = s.Turn.Trace
 	}
+	return o
+}
+
+// of notes whose session it is, in the words of the session's row.
+func (o *owner) of(row store.Session) *owner {
+	o.org, o.user = row.Org, row.User
 	return o
 }
 

@@ -139,6 +139,11 @@ func (e *Effects) startIn(tx store.Tx, next perdure.Task) (c claimedTask, err er
 	if c.owner, err = readOwner(tx, task.Session); err != nil {
 		return c, err
 	}
+	row, err := tx.Session(task.Session)
+	if err != nil {
+		return c, err
+	}
+	c.owner.of(row)
 	if c.logged, err = tx.AppendLog(task.ID, c.task.Attempt, "", nil); err != nil { // of the attempts before
 		return c, err
 	}

@@ -94,6 +94,11 @@ func (e *Effects) leftTask(ctx context.Context, task perdure.Task) (claimedTask,
 		if errors.Is(err, perdure.NotFound) || errors.Is(err, perdure.Invalid) {
 			return nil // nobody can run it, and RC15 says so
 		}
+		if err != nil {
+			return err
+		}
+		row, err := r.Session(task.Session)
+		c.owner.of(row)
 		return err
 	})
 	return c, err

@@ -74,13 +74,19 @@ func newWorld(t *testing.T, name string) *world {
 	return w
 }
 
-// session makes a session.
+// session makes a session of the default org.
 func (w *world) session() perdure.SessionID {
+	w.Helper()
+	return w.sessionOf("", "")
+}
+
+// sessionOf makes a session of a user of an org.
+func (w *world) sessionOf(org, user string) perdure.SessionID {
 	w.Helper()
 	w.n++
 	id := perdure.SessionID(fmt.Sprintf("session_%032d", w.n))
 	w.write(func(tx store.Tx) error {
-		if err := tx.CreateSession(store.Session{ID: id, Status: perdure.SessionStarted, Title: "first"}); err != nil {
+		if err := tx.CreateSession(store.Session{ID: id, Org: org, User: user, Status: perdure.SessionStarted, Title: "first"}); err != nil {
 			return err
 		}
 		return tx.Append(id, []perdure.Event{{ID: perdure.EventID("event_of_" + id), Actor: "user", Fact: perdure.SessionCreated{Agent: perdure.Agent{Title: "first"}}}})

@@ -7,15 +7,17 @@ import (
 	"fmt"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/budget"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
 )
 
-// LocalUser is for whom a session acts where nobody says otherwise: there is one user, who owns the runtime.
-const LocalUser = "user"
+// LocalUser is for whom a session acts that has no user: one of the socket, of the data directory's token, or of a token without a
+// user. It is the user of that name in the org of the session, whose budgets count for such a session, too.
+const LocalUser = budget.LocalUser
 
-// connections is the port tool.Connections over the store: what the session's user is connected to (CN1). Each answer is read
-// when it is asked for.
+// connections is the port tool.Connections over the store: what the user is connected to whose row the session's names, in the org
+// that it names (CN1). Each answer is read when it is asked for.
 type connections struct {
 	binding
 	cfg   Config
@@ -52,11 +54,14 @@ func (p connections) Metadata(ctx context.Context, provider string) (json.RawMes
 	return found.Metadata, err
 }
 
-// connection reads the row of the session's user, and of nobody else.
+// connection reads the row of the session's user in the session's org, and no other one.
 func (p connections) connection(ctx context.Context, provider string) (found store.Connection, err error) {
 	there := false
 	err = p.store.View(ctx, func(r store.Reader) (err error) {
-		found, there, err = r.Connection(p.cfg.userOf(p.session), provider)
+		row, err := r.Session(p.session)
+		if err == nil {
+			found, there, err = r.Connection(store.ConnectionKey{Org: row.Org, User: cmp.Or(row.User, LocalUser), Provider: provider})
+		}
 		return err
 	})
 	if err == nil && !there {
@@ -68,19 +73,13 @@ func (p connections) connection(ctx context.Context, provider string) (found sto
 	return found, nil
 }
 
-func (c Config) userOf(id perdure.SessionID) string {
-	if c.User == nil {
-		return LocalUser
-	}
-	return c.User(id)
-}
-
-// ConnectionOf returns the token of whoever a lease names as its owner, for those who clean up (RS7). It looks for the
-// connection of that user, or else for the one user's that says it is that owner's. NotFound: there is none, or several.
-func (c Config) ConnectionOf(ctx context.Context, owner, provider string) (string, error) {
+// ConnectionOf returns the token of the owner that a lease names, for its clean-up (RS7). It looks in the org of the lease alone: for
+// the connection of that user, or else for the one connection that says that it is that owner's. NotFound: there is none, or
+// several.
+func (c Config) ConnectionOf(ctx context.Context, org, owner, provider string) (string, error) {
 	var fitting []store.Connection
 	err := c.Store.View(ctx, func(r store.Reader) error {
-		own, there, err := r.Connection(owner, provider)
+		own, there, err := r.Connection(store.ConnectionKey{Org: org, User: owner, Provider: provider})
 		if err != nil {
 			return err
 		}
@@ -88,10 +87,10 @@ func (c Config) ConnectionOf(ctx context.Context, owner, provider string) (strin
 			fitting = []store.Connection{own}
 			return nil
 		}
-		all, err := r.Connections("")
+		all, err := r.Connections()
 		fitting = nil
 		for _, one := range all {
-			if one.Provider == provider && one.Owner == owner {
+			if one.Org == org && one.Provider == provider && one.Owner == owner {
 				fitting = append(fitting, one)
 			}
 		}

@@ -44,7 +44,7 @@ func (p credentials) Credential(ctx context.Context, kind string) (tool.Credenti
 
 // SealKey seals the key of a provider for its row. Unavailable: there is no keyring.
 func (c Config) SealKey(id perdure.ProviderID, key string) ([]byte, error) {
-	return c.seal(c.placeOf("provider", string(id)), key)
+	return c.seal(placeOf("", "provider", string(id)), key)
 }
 
 // OpenKey opens the key of a provider; one without a key is empty. Unavailable: there is no keyring, or not the right one.
@@ -52,7 +52,7 @@ func (c Config) OpenKey(p store.Provider) (string, error) {
 	if len(p.Sealed) == 0 {
 		return "", nil
 	}
-	key, err := c.open(c.placeOf("provider", string(p.ID)), p.Sealed)
+	key, err := c.open(placeOf("", "provider", string(p.ID)), p.Sealed)
 	if err != nil {
 		return "", fmt.Errorf("key of provider %s: %w", p.ID, err)
 	}
@@ -60,27 +60,32 @@ func (c Config) OpenKey(p store.Provider) (string, error) {
 }
 
 // SealToken seals the token of a user's connection for its row. Unavailable: there is no keyring.
-func (c Config) SealToken(user, provider, token string) ([]byte, error) {
-	return c.seal(c.placeOf("connection", user, provider), token)
+func (c Config) SealToken(of store.ConnectionKey, token string) ([]byte, error) {
+	return c.seal(placeOfToken(of), token)
 }
 
 // OpenToken opens the token of a connection. Unavailable: there is no keyring, or not the right one.
 func (c Config) OpenToken(row store.Connection) (string, error) {
-	token, err := c.open(c.placeOf("connection", row.User, row.Provider), row.Sealed)
+	token, err := c.open(placeOfToken(row.Key()), row.Sealed)
 	if err != nil {
 		return "", fmt.Errorf("token for %.40q: %w", row.Provider, err)
 	}
 	return token, nil
 }
 
+// placeOfToken is where the token of a connection is sealed.
+func placeOfToken(of store.ConnectionKey) secret.Place {
+	return placeOf(of.Org, "connection", of.User, of.Provider)
+}
+
 // placeOf is where a key or a token is sealed: what stands in one row opens in no other. Its names are the runtime's own, so no
-// secret of a session has the same place.
-func (c Config) placeOf(noun string, parts ...string) secret.Place {
+// secret of a session has the same place. org is empty for the default one, and for what belongs to the runtime.
+func placeOf(org, noun string, parts ...string) secret.Place {
 	name := ownNames + noun
 	for _, part := range parts {
 		name += fmt.Sprintf("/%d:%s", len(part), part) // no part can end where it likes
 	}
-	return secret.Place{Org: c.Org, Name: name}
+	return secret.Place{Org: org, Name: name}
 }
 
 func (c Config) seal(at secret.Place, text string) ([]byte, error) {

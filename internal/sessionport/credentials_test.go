@@ -44,8 +44,8 @@ func connected(w *world, keys *secret.Keyring) sessionport.Config {
 	w.Helper()
 	cfg := sessionport.Config{Store: w.Store, Keys: keys, Logs: redact.NewSet()}
 	key, err := cfg.SealKey(openaiID, keyCanary)
-	token, failed := cfg.SealToken(sessionport.LocalUser, "github", tokCanary)
-	other, broken := cfg.SealToken("another", "slack", "of another")
+	token, failed := cfg.SealToken(store.ConnectionKey{User: sessionport.LocalUser, Provider: "github"}, tokCanary)
+	other, broken := cfg.SealToken(store.ConnectionKey{User: "another", Provider: "slack"}, "of another")
 	if err = errors.Join(err, failed, broken); err != nil {
 		w.Fatal(err)
 	}
@@ -69,7 +69,8 @@ func TestCredentials(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(w *world) {
 		cfg := connected(w, keyring(w.T))
-		ports := sessionport.New(cfg)("session_a", tool.Call{})
+		id := w.session()
+		ports := sessionport.New(cfg)(id, tool.Call{})
 
 		got, err := ports.Credentials.Credential(w.Context(), "openai")
 		if err != nil || got != (tool.Credential{Key: keyCanary, BaseURL: "https://a.test"}) {
@@ -84,8 +85,8 @@ func TestCredentials(t *testing.T) {
 		for name, other := range map[string]*secret.Keyring{"no ring": nil, "another ring": keyring(w.T)} {
 			closed := cfg
 			closed.Keys, closed.NoKeys = other, "it was not given one"
-			_, err := sessionport.New(closed)("session_a", tool.Call{}).Credentials.Credential(w.Context(), "openai")
-			_, failed := sessionport.New(closed)("session_a", tool.Call{}).Connections.Token(w.Context(), "github")
+			_, err := sessionport.New(closed)(id, tool.Call{}).Credentials.Credential(w.Context(), "openai")
+			_, failed := sessionport.New(closed)(id, tool.Call{}).Connections.Token(w.Context(), "github")
 			if !errors.Is(err, perdure.Unavailable) || !errors.Is(failed, perdure.Unavailable) {
 				w.Errorf("%s: got %v and %v, want unavailable", name, err, failed)
 			}
@@ -105,7 +106,7 @@ func TestConnections(t *testing.T) {
 	eachStore(t, func(w *world) {
 		cfg := connected(w, keyring(w.T))
 		open := sessionport.New(cfg)
-		port := open("session_a", tool.Call{}).Connections
+		port := open(w.session(), tool.Call{}).Connections
 
 		token, err := port.Token(w.Context(), "github")
 		owner, failed := port.Owner(w.Context(), "github")
@@ -121,8 +122,7 @@ func TestConnections(t *testing.T) {
 				w.Errorf("slack: got %v, want not connected", err)
 			}
 		}
-		cfg.User = func(id perdure.SessionID) string { return strings.TrimPrefix(string(id), "session_") }
-		other := sessionport.New(cfg)("session_another", tool.Call{}).Connections
+		other := open(w.sessionOf("", "another"), tool.Call{}).Connections
 		token, err = other.Token(w.Context(), "slack")
 		owner, failed = other.Owner(w.Context(), "slack")
 		metadata, broken = other.Metadata(w.Context(), "slack")
@@ -130,12 +130,12 @@ func TestConnections(t *testing.T) {
 			w.Errorf("slack of another: %v (-want +got):\n%s", errors.Join(err, failed, broken), diff)
 		}
 
-		fresh, err := cfg.SealToken(sessionport.LocalUser, "github", "a new one")
+		fresh, err := cfg.SealToken(store.ConnectionKey{User: sessionport.LocalUser, Provider: "github"}, "a new one")
 		if err != nil {
 			w.Fatal(err)
 		}
 		err = w.InTx(w.Context(), func(tx store.Tx) error {
-			c, _, err := tx.Connection(sessionport.LocalUser, "github")
+			c, _, err := tx.Connection(store.ConnectionKey{User: sessionport.LocalUser, Provider: "github"})
 			if err == nil {
 				c.Sealed = fresh
 				_, err = tx.PutConnection(c)
@@ -153,11 +153,12 @@ func TestConnectionOf(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(w *world) {
 		cfg := connected(w, keyring(w.T))
-		add := func(user, owner string) {
-			sealed, err := cfg.SealToken(user, "github", "of "+user)
+		add := func(org, user, owner string) {
+			key := store.ConnectionKey{Org: org, User: user, Provider: "github"}
+			sealed, err := cfg.SealToken(key, "of "+org+user)
 			if err == nil {
 				err = w.InTx(w.Context(), func(tx store.Tx) error {
-					_, err := tx.PutConnection(store.Connection{User: user, Provider: "github", Sealed: sealed, Owner: owner})
+					_, err := tx.PutConnection(store.Connection{Org: org, User: user, Provider: "github", Sealed: sealed, Owner: owner})
 					return err
 				})
 			}
@@ -165,13 +166,22 @@ func TestConnectionOf(t *testing.T) {
 				w.Fatal(err)
 			}
 		}
-		add("second", "twice")
-		add("third", "twice")
-		add("plain", "")
+		add("", "second", "twice")
+		add("", "third", "twice")
+		add("", "plain", "")
+		add("acme", "plain", "")
+		add("acme", "fourth", "octo")
+		add("acme", "nobody", "")
 		for owner, want := range map[string]string{"octo": tokCanary, "plain": "of plain", "twice": "", "second": "", "nobody": "", sessionport.LocalUser: ""} {
-			got, err := cfg.ConnectionOf(w.Context(), owner, "github")
+			got, err := cfg.ConnectionOf(w.Context(), "", owner, "github")
 			if got != want || (want == "") != errors.Is(err, perdure.NotFound) {
 				w.Errorf("%s: got %q, %v, want %q", owner, got, err, want)
+			}
+		}
+		for owner, want := range map[string]string{"octo": "of acmefourth", "plain": "of acmeplain", "twice": "", "nobody": "of acmenobody"} {
+			got, err := cfg.ConnectionOf(w.Context(), "acme", owner, "github")
+			if got != want || (want == "") != errors.Is(err, perdure.NotFound) {
+				w.Errorf("%s of acme: got %q, %v, want %q", owner, got, err, want)
 			}
 		}
 	})
@@ -195,12 +205,15 @@ func TestSealedRows(t *testing.T) {
 				w.Errorf("%s: got %q, %v, want tampered", name, got, err)
 			}
 		}
-		token, err := cfg.SealToken("a", "bc", "token")
+		token, err := cfg.SealToken(store.ConnectionKey{User: "a", Provider: "bc"}, "token")
 		if err != nil {
 			w.Fatal(err)
 		}
-		if _, err := cfg.OpenToken(store.Connection{User: "ab", Provider: "c", Sealed: token}); !errors.Is(err, secret.Tampered) {
-			w.Errorf("another user: got %v, want tampered", err)
+		for _, c := range []store.Connection{{User: "ab", Provider: "c"}, {Org: "acme", User: "a", Provider: "bc"}} {
+			c.Sealed = token
+			if _, err := cfg.OpenToken(c); !errors.Is(err, secret.Tampered) {
+				w.Errorf("user %s of org %q: got %v, want tampered", c.User, c.Org, err)
+			}
 		}
 
 		if _, err := keys.Rotate(); err != nil {
@@ -308,7 +321,7 @@ func TestResealDirectoryBesideOthers(t *testing.T) {
 			w.Errorf("pruned was %v, %v", gone, err)
 		}
 		put(func(tx store.Tx) error { // under the old key, and damaged
-			c, _, err := tx.Connection("another", "slack")
+			c, _, err := tx.Connection(store.ConnectionKey{User: "another", Provider: "slack"})
 			if err == nil {
 				c.Sealed = slices.Clone(c.Sealed)
 				c.Sealed[len(c.Sealed)/2] ^= 1

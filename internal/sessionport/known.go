@@ -88,11 +88,15 @@ func (k *known) load(id perdure.SessionID) (*knownSession, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), knownTime)
 	defer cancel()
 	var found []store.Secret
+	var of store.Session
 	err := k.cfg.Store.View(ctx, func(r store.Reader) (err error) {
 		found, err = r.Secrets(store.SecretFilter{Session: id, Bare: true})
 		for i := 0; i < len(found) && err == nil; i++ {
-			if s.opened[found[i].Name].version != found[i].Version {
-				found[i], err = r.Secret(id, found[i].Name)
+			if s.opened[found[i].Name].version == found[i].Version {
+				continue
+			}
+			if found[i], err = r.Secret(id, found[i].Name); err == nil && of.ID == "" {
+				of, err = r.Session(id)
 			}
 		}
 		return err
@@ -107,7 +111,7 @@ func (k *known) load(id perdure.SessionID) (*knownSession, error) {
 	for _, row := range found {
 		here[row.Name] = true
 		if row.Sealed != nil {
-			s.put(k.cfg, row, told)
+			s.put(k.cfg, of.Org, row, told)
 		}
 	}
 	for name, old := range s.opened {
@@ -122,8 +126,8 @@ func (k *known) load(id perdure.SessionID) (*knownSession, error) {
 
 // put opens a version and makes it known in the place of the one before. One that does not open is not known to anybody here
 // either; where it is only the key that is not here, it is tried again. told: that was logged before. It is called with mu held.
-func (s *knownSession) put(cfg Config, row store.Secret, told bool) {
-	plain, err := cfg.Keys.Open(place(cfg.Org, row), row.Sealed)
+func (s *knownSession) put(cfg Config, org string, row store.Secret, told bool) {
+	plain, err := cfg.openSecret(org, row)
 	later := errors.Is(err, perdure.Unavailable)
 	if err != nil && !(later && told) {
 		cfg.Log.Warn("a secret does not open, and is masked nowhere", "session", row.Session, "name", row.Name, "error", err)

@@ -23,7 +23,8 @@ var _ tool.Leases = leases{}
 func (p leases) Lease(ctx context.Context, o tool.LeaseOrder) (l tool.Lease, err error) {
 	wanted, err := p.order(o)
 	if err == nil {
-		err = p.write(ctx, func(tx store.Tx, _ store.Session) error {
+		err = p.write(ctx, func(tx store.Tx, of store.Session) error {
+			wanted.Org = of.Org
 			if err := p.owns(tx, o.Task); err != nil {
 				return err
 			}
@@ -42,7 +43,8 @@ func (p leases) Lease(ctx context.Context, o tool.LeaseOrder) (l tool.Lease, err
 // Release says that the resource is gone (RS4).
 func (p leases) Release(ctx context.Context, provider, kind, externalID string) (l tool.Lease, err error) {
 	key := store.LeaseKey{Provider: provider, Type: kind, ExternalID: externalID}
-	err = p.write(ctx, func(tx store.Tx, _ store.Session) error {
+	err = p.write(ctx, func(tx store.Tx, of store.Session) error {
+		key.Org = of.Org
 		if l, err = tx.ReleaseLease(p.session, key); err != nil {
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/secret"
 	"github.com/perdure/perdure/store"
 )
@@ -59,8 +60,11 @@ func (p *resealing) run(ctx context.Context) error {
 	p.filter.After, p.left, p.failed = store.SecretKey{}, 0, nil
 	for {
 		var page []store.Secret
+		var orgs map[perdure.SessionID]string
 		err := p.cfg.Store.View(ctx, func(r store.Reader) (err error) {
-			page, err = r.Secrets(p.filter)
+			if page, err = r.Secrets(p.filter); err == nil {
+				orgs, err = orgsOf(r, page)
+			}
 			return err
 		})
 		if err != nil || len(page) == 0 {
@@ -68,7 +72,7 @@ func (p *resealing) run(ctx context.Context) error {
 		}
 		last := page[len(page)-1]
 		p.filter.After = store.SecretKey{Session: last.Session, Name: last.Name}
-		if err := p.reseal(ctx, page); err != nil {
+		if err := p.reseal(ctx, page, orgs); err != nil {
 			return err
 		}
 		if p.progress != nil {
@@ -77,15 +81,31 @@ func (p *resealing) run(ctx context.Context) error {
 	}
 }
 
+// orgsOf returns the orgs of the sessions that have the secrets of a page.
+func orgsOf(r store.Reader, page []store.Secret) (map[perdure.SessionID]string, error) {
+	orgs := map[perdure.SessionID]string{}
+	for _, s := range page {
+		if _, known := orgs[s.Session]; known {
+			continue
+		}
+		row, err := r.Session(s.Session)
+		if err != nil {
+			return nil, err
+		}
+		orgs[s.Session] = row.Org
+	}
+	return orgs, nil
+}
+
 // reseal seals a page again, in one commit.
-func (p *resealing) reseal(ctx context.Context, page []store.Secret) error {
+func (p *resealing) reseal(ctx context.Context, page []store.Secret, orgs map[perdure.SessionID]string) error {
 	type change struct {
 		next store.Secret
 		was  string
 	}
 	var changes []change
 	for _, row := range page {
-		next, err := p.sealed(row)
+		next, err := p.sealed(orgs[row.Session], row)
 		if err != nil {
 			if p.left++; len(p.failed) < maxFailed {
 				p.failed = append(p.failed, fmt.Errorf("session %s: %w", row.Session, err))
@@ -132,15 +152,14 @@ func NoteRotation(ctx context.Context, st store.Store, key string) error {
 	})
 }
 
-// sealed is a row under the current key.
-func (p *resealing) sealed(row store.Secret) (store.Secret, error) {
-	at := place(p.cfg.Org, row)
-	plain, err := p.cfg.Keys.Open(at, row.Sealed)
+// sealed is a row under the current key, bound to its org.
+func (p *resealing) sealed(org string, row store.Secret) (store.Secret, error) {
+	plain, err := p.cfg.openSecret(org, row)
 	if err != nil {
 		return row, err
 	}
 	defer clear(plain)
-	if row.Sealed, err = p.cfg.Keys.Seal(at, plain); err != nil {
+	if row.Sealed, err = p.cfg.Keys.Seal(place(org, row), plain); err != nil {
 		return row, err
 	}
 	row.KeyID, err = secret.KeyID(row.Sealed)

@@ -81,7 +81,7 @@ func (c Config) sealedRows(ctx context.Context) (rows []sealedRow, err error) {
 			if len(p.Sealed) == 0 {
 				continue
 			}
-			rows = append(rows, sealedRow{"the key of provider " + string(p.ID), c.placeOf("provider", string(p.ID)), p.Sealed, func(tx store.Tx, sealed []byte) error {
+			rows = append(rows, sealedRow{"the key of provider " + string(p.ID), placeOf("", "provider", string(p.ID)), p.Sealed, func(tx store.Tx, sealed []byte) error {
 				p.Sealed = sealed
 				_, err := tx.PutProvider(p)
 				return err
@@ -94,9 +94,9 @@ func (c Config) sealedRows(ctx context.Context) (rows []sealedRow, err error) {
 		for _, w := range hooks {
 			rows = append(rows, c.webhookRows(w, r.Now())...)
 		}
-		connections, err := r.Connections("")
+		connections, err := r.Connections()
 		for _, one := range connections {
-			rows = append(rows, sealedRow{fmt.Sprintf("the token for %.40q", one.Provider), c.placeOf("connection", one.User, one.Provider), one.Sealed, func(tx store.Tx, sealed []byte) error {
+			rows = append(rows, sealedRow{fmt.Sprintf("the token for %.40q", one.Provider), placeOfToken(one.Key()), one.Sealed, func(tx store.Tx, sealed []byte) error {
 				one.Sealed = sealed
 				_, err := tx.PutConnection(one)
 				return err

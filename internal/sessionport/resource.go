@@ -213,8 +213,9 @@ func leased(metadata json.RawMessage) bool {
 	return false
 }
 
-// LeaseOf returns the lease that an entry stands for. NotFound: it stands for none, or for one that is forgotten by now.
-func LeaseOf(r store.Reader, entry perdure.Resource) (perdure.Lease, error) {
+// LeaseOf returns the lease that an entry of a session of an org stands for. NotFound: it stands for none, or for one that is
+// forgotten by now.
+func LeaseOf(r store.Reader, org string, entry perdure.Resource) (perdure.Lease, error) {
 	if !leased(entry.Metadata) {
 		return perdure.Lease{}, fmt.Errorf("lease of resource %.80q: %w", entry.ID, perdure.NotFound)
 	}
@@ -226,7 +227,7 @@ func LeaseOf(r store.Reader, entry perdure.Resource) (perdure.Lease, error) {
 		}
 		return text
 	}
-	key := store.LeaseKey{Provider: word("provider"), Type: word("type"), ExternalID: word("external_id")}
+	key := store.LeaseKey{Org: org, Provider: word("provider"), Type: word("type"), ExternalID: word("external_id")}
 	if err != nil {
 		return perdure.Lease{}, fmt.Errorf("metadata of resource %.80q: %w", entry.ID, err)
 	}
@@ -238,7 +239,7 @@ func LeaseOf(r store.Reader, entry perdure.Resource) (perdure.Lease, error) {
 // another session's. After another error it may have been written or not.
 func Release(ctx context.Context, s store.Store, session perdure.SessionID, id, by string) (r perdure.Resource, err error) {
 	b := binding{store: s, session: session, by: by}
-	err = b.write(ctx, func(tx store.Tx, _ store.Session) error {
+	err = b.write(ctx, func(tx store.Tx, of store.Session) error {
 		r, err = tx.Resource(session, id)
 		if err != nil || r.Status == perdure.ResourceReleased {
 			return err
@@ -250,7 +251,7 @@ func Release(ctx context.Context, s store.Store, session perdure.SessionID, id, 
 		case err != nil && !errors.Is(err, perdure.NotFound):
 			return err
 		}
-		return b.release(tx, &r)
+		return b.release(tx, of.Org, &r)
 	})
 	if err != nil {
 		return perdure.Resource{}, fmt.Errorf("release resource %.80q: %w", id, err)
@@ -259,8 +260,8 @@ func Release(ctx context.Context, s store.Store, session perdure.SessionID, id, 
 }
 
 // release marks an entry, and every other one of its lease, after the lease itself.
-func (b binding) release(tx store.Tx, r *perdure.Resource) error {
-	l, err := LeaseOf(tx, *r)
+func (b binding) release(tx store.Tx, org string, r *perdure.Resource) error {
+	l, err := LeaseOf(tx, org, *r)
 	lone := errors.Is(err, perdure.NotFound)
 	switch {
 	case err != nil && !lone:

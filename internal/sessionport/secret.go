@@ -44,6 +44,19 @@ func place(org string, s store.Secret) secret.Place {
 	return secret.Place{Org: org, Session: s.Session, Name: s.Name, Version: s.Version}
 }
 
+// openSecret opens a secret of a session of an org. One that was sealed before secrets were bound to their org opens, too: its place
+// names the session, which is of one org for ever. When the keys are rotated it is sealed anew, for its org.
+func (c Config) openSecret(org string, s store.Secret) ([]byte, error) {
+	plain, err := c.Keys.Open(place(org, s), s.Sealed)
+	if org == "" || !errors.Is(err, secret.Tampered) {
+		return plain, err
+	}
+	if former, failed := c.Keys.Open(place("", s), s.Sealed); failed == nil {
+		return former, nil
+	}
+	return nil, err
+}
+
 // SetSecret seals a value and writes it, or replaces it. Invalid: what is wrong with it.
 func (p secrets) SetSecret(ctx context.Context, w tool.SecretWrite) error {
 	if err := checkSecret(w); err != nil {
@@ -68,14 +81,19 @@ func (p secrets) SetSecret(ctx context.Context, w tool.SecretWrite) error {
 // seal writes the next version. Conflict: somebody else wrote one since it was read.
 func (p secrets) seal(ctx context.Context, w tool.SecretWrite) error {
 	next := store.Secret{Session: p.session, Name: w.Name, Hosts: w.Hosts, Call: p.call.ID}
-	err := p.store.View(ctx, func(r store.Reader) (err error) {
-		next.Version, err = r.NextSecret(p.session, w.Name)
+	var org string
+	err := p.store.View(ctx, func(r store.Reader) error {
+		row, err := r.Session(p.session)
+		if err == nil {
+			org = row.Org
+			next.Version, err = r.NextSecret(p.session, w.Name)
+		}
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	if next.Sealed, err = p.cfg.Keys.Seal(place(p.cfg.Org, next), []byte(w.Value)); err != nil {
+	if next.Sealed, err = p.cfg.Keys.Seal(place(org, next), []byte(w.Value)); err != nil {
 		return err
 	}
 	if next.KeyID, err = secret.KeyID(next.Sealed); err != nil {
@@ -115,7 +133,9 @@ func (p secrets) Reveal(ctx context.Context, name string) (string, error) {
 		return "", noSecret(name)
 	}
 	var found store.Secret
-	err := p.write(ctx, func(tx store.Tx, _ store.Session) (err error) {
+	var org string
+	err := p.write(ctx, func(tx store.Tx, of store.Session) (err error) {
+		org = of.Org
 		if found, err = tx.Secret(p.session, name); err != nil {
 			return err
 		}
@@ -130,7 +150,7 @@ func (p secrets) Reveal(ctx context.Context, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	plain, err := p.cfg.Keys.Open(place(p.cfg.Org, found), found.Sealed)
+	plain, err := p.cfg.openSecret(org, found)
 	if err != nil {
 		return "", err
 	}

@@ -39,7 +39,7 @@ func newLocked(t *testing.T) *locked {
 	l := &locked{T: t, st: memory.New(memory.Config{}), keys: keys, one: "session_1", more: "session_2"}
 	l.open = l.process()
 	l.tx(func(tx store.Tx) error {
-		return errors.Join(tx.CreateSession(store.Session{ID: l.one, Status: perdure.SessionStarted}), tx.CreateSession(store.Session{ID: l.more, Status: perdure.SessionStarted}))
+		return errors.Join(tx.CreateSession(store.Session{ID: l.one, Org: "acme", Status: perdure.SessionStarted}), tx.CreateSession(store.Session{ID: l.more, Status: perdure.SessionStarted}))
 	})
 	return l
 }
@@ -56,9 +56,8 @@ func (l *locked) process() func(perdure.SessionID, tool.Call) tool.Ports {
 	return sessionport.New(l.cfg())
 }
 
-// cfg has an organisation, so that whoever forgets it opens nothing.
 func (l *locked) cfg() sessionport.Config {
-	return sessionport.Config{Store: l.st, Keys: l.keys, Org: "org"}
+	return sessionport.Config{Store: l.st, Keys: l.keys}
 }
 
 func (l *locked) ports(id perdure.SessionID) tool.Ports {

@@ -1,7 +1,8 @@
 // Package sessionport makes the ports by which a tool reaches the state of its session, over the store: one noun a file.
 //
-// It may import the root, store, tool, model and the leaves that keep such state. The one thing to know: a port is bound to
-// its session and call when it is made, so nothing that a tool says can point it to another session (EN3).
+// It may import the root, budget, store, tool, model and the leaves that keep such state. The one thing to know: a port is bound to
+// its session and call when it is made, so nothing that a tool says can point it to another session (EN3). Whose session that is,
+// org and user, a port reads in the session's row, in the transaction in which it needs it.
 package sessionport
 
 import (
@@ -30,13 +31,9 @@ type Config struct {
 	Keys *secret.Keyring
 	// NoKeys is why Keys is nil, for those who ask for a secret. Empty: that this runtime has no keyring.
 	NoKeys string
-	// Org is bound to what is sealed; empty: there are no organisations.
-	Org string
 	// Logs is told the values of secrets that are opened, so that no log shows them (RD5). nil: nobody is.
 	Logs *redact.Set
 	Log  *slog.Logger // nil: discarded
-	// User is for whom a session acts: whose connections its tools use (CN1). nil: LocalUser, for all.
-	User func(perdure.SessionID) string
 	// Asked returns what the model of a session is asked, built as for the question itself, and the fold that it is
 	// built from. nil: nobody can report on the context.
 	Asked func(context.Context, perdure.SessionID) (model.Request, *perdure.Session, error)

@@ -10,12 +10,12 @@ import (
 
 // SealWebhook seals the secret of a webhook for its row. Unavailable: there is no keyring.
 func (c Config) SealWebhook(id perdure.WebhookID, text string) ([]byte, error) {
-	return c.seal(c.placeOf("webhook", string(id)), text)
+	return c.seal(placeOf("", "webhook", string(id)), text)
 }
 
 // OpenWebhook opens the secret of a webhook. Unavailable: there is no keyring, or not the right one.
 func (c Config) OpenWebhook(id perdure.WebhookID, sealed []byte) (string, error) {
-	text, err := c.open(c.placeOf("webhook", string(id)), sealed)
+	text, err := c.open(placeOf("", "webhook", string(id)), sealed)
 	if err != nil {
 		return "", fmt.Errorf("secret of %s: %w", id, err)
 	}
@@ -24,7 +24,7 @@ func (c Config) OpenWebhook(id perdure.WebhookID, sealed []byte) (string, error)
 
 // webhookRows are the secrets of a webhook. A former one that does not sign any more at a moment is none.
 func (c Config) webhookRows(w store.Webhook, now time.Time) []sealedRow {
-	at := c.placeOf("webhook", string(w.ID))
+	at := placeOf("", "webhook", string(w.ID))
 	rows := []sealedRow{{"the secret of " + string(w.ID), at, w.Sealed, func(tx store.Tx, sealed []byte) error {
 		return resealWebhook(tx, w, func(row *store.Webhook) { row.Sealed = sealed })
 	}}}

@@ -557,12 +557,12 @@ func (x *tx) ClaimSpawn(s store.Spawn) (r0 store.SpawnOutcome, r1 store.Spawn, e
 }
 
 // Connection is Connection of store.Tx, as the plan lets it be.
-func (x *tx) Connection(user string, provider string) (r0 store.Connection, r1 bool, err error) {
+func (x *tx) Connection(key store.ConnectionKey) (r0 store.Connection, r1 bool, err error) {
 	fault, err := x.life.before("Connection")
 	if err != nil {
 		return r0, r1, err
 	}
-	a0, a1, err := x.inner.Connection(user, provider)
+	a0, a1, err := x.inner.Connection(key)
 	if failed := x.life.after(fault); failed != nil {
 		return r0, r1, failed
 	}
@@ -570,12 +570,12 @@ func (x *tx) Connection(user string, provider string) (r0 store.Connection, r1 b
 }
 
 // Connections is Connections of store.Tx, as the plan lets it be.
-func (x *tx) Connections(user string) (r0 []store.Connection, err error) {
+func (x *tx) Connections() (r0 []store.Connection, err error) {
 	fault, err := x.life.before("Connections")
 	if err != nil {
 		return r0, err
 	}
-	a0, err := x.inner.Connections(user)
+	a0, err := x.inner.Connections()
 	if failed := x.life.after(fault); failed != nil {
 		return r0, failed
 	}
@@ -1564,12 +1564,12 @@ func (x *tx) RemoveBudget(id perdure.BudgetID) (err error) {
 }
 
 // RemoveConnection is RemoveConnection of store.Tx, as the plan lets it be.
-func (x *tx) RemoveConnection(user string, provider string) (r0 bool, err error) {
+func (x *tx) RemoveConnection(key store.ConnectionKey) (r0 bool, err error) {
 	fault, err := x.life.before("RemoveConnection")
 	if err != nil {
 		return r0, err
 	}
-	a0, err := x.inner.RemoveConnection(user, provider)
+	a0, err := x.inner.RemoveConnection(key)
 	if failed := x.life.after(fault); failed != nil {
 		return r0, failed
 	}
@@ -2448,12 +2448,12 @@ func (x *reader) Calls(filter store.CallFilter) (r0 []perdure.Call, err error) {
 }
 
 // Connection is Connection of store.Reader, as the plan lets it be.
-func (x *reader) Connection(user string, provider string) (r0 store.Connection, r1 bool, err error) {
+func (x *reader) Connection(key store.ConnectionKey) (r0 store.Connection, r1 bool, err error) {
 	fault, err := x.life.before("Connection")
 	if err != nil {
 		return r0, r1, err
 	}
-	a0, a1, err := x.inner.Connection(user, provider)
+	a0, a1, err := x.inner.Connection(key)
 	if failed := x.life.after(fault); failed != nil {
 		return r0, r1, failed
 	}
@@ -2461,12 +2461,12 @@ func (x *reader) Connection(user string, provider string) (r0 store.Connection, 
 }
 
 // Connections is Connections of store.Reader, as the plan lets it be.
-func (x *reader) Connections(user string) (r0 []store.Connection, err error) {
+func (x *reader) Connections() (r0 []store.Connection, err error) {
 	fault, err := x.life.before("Connections")
 	if err != nil {
 		return r0, err
 	}
-	a0, err := x.inner.Connections(user)
+	a0, err := x.inner.Connections()
 	if failed := x.life.after(fault); failed != nil {
 		return r0, failed
 	}

@@ -20,7 +20,7 @@ type directory struct {
 	harnessPast tree[[]agent.Harness] // likewise
 	models      tree[store.Model]
 	providers   tree[store.Provider]
-	connections tree[store.Connection] // by user and provider
+	connections tree[store.Connection] // by org, user and provider
 	defaults    tree[string]           // ids, by what they are the default of
 }
 
@@ -234,24 +234,27 @@ func (t *tx) SetDefaultProvider(id perdure.ProviderID) error {
 	return nil
 }
 
-// Connection returns a user's connection.
-func (v *view) Connection(user, provider string) (store.Connection, bool, error) {
-	c, found := v.connections.get(requestKey(user, provider))
+// connectionKey is one key for an org, a user and a provider of any bytes.
+func connectionKey(key store.ConnectionKey) string {
+	return requestKey(requestKey(key.Org, key.User), key.Provider)
+}
+
+// Connection returns the connection of a user of an org.
+func (v *view) Connection(key store.ConnectionKey) (store.Connection, bool, error) {
+	c, found := v.connections.get(connectionKey(key))
 	c.Sealed, c.Metadata = clone(c.Sealed), clone(c.Metadata)
 	return c, found, nil
 }
 
-// Connections lists a user's connections, or all.
-func (v *view) Connections(user string) ([]store.Connection, error) {
+// Connections lists all connections.
+func (v *view) Connections() ([]store.Connection, error) {
 	var found []store.Connection
 	for _, c := range v.connections.from("") {
-		if user == "" || c.User == user {
-			c.Sealed, c.Metadata = clone(c.Sealed), clone(c.Metadata)
-			found = append(found, c)
-		}
+		c.Sealed, c.Metadata = clone(c.Sealed), clone(c.Metadata)
+		found = append(found, c)
 	}
 	slices.SortFunc(found, func(a, b store.Connection) int {
-		return cmp.Or(cmp.Compare(a.User, b.User), cmp.Compare(a.Provider, b.Provider))
+		return cmp.Or(cmp.Compare(a.Org, b.Org), cmp.Compare(a.User, b.User), cmp.Compare(a.Provider, b.Provider))
 	})
 	return found, nil
 }
@@ -263,16 +266,16 @@ func (t *tx) PutConnection(c store.Connection) (store.Connection, error) {
 		return store.Connection{}, err
 	}
 	c.Sealed, c.Metadata = clone(c.Sealed), clone(c.Metadata)
-	t.connections = t.connections.put(requestKey(c.User, c.Provider), c)
-	c, _, _ = t.Connection(c.User, c.Provider)
+	t.connections = t.connections.put(connectionKey(c.Key()), c)
+	c, _, _ = t.Connection(c.Key())
 	return c, nil
 }
 
 // RemoveConnection removes a connection.
-func (t *tx) RemoveConnection(user, provider string) (bool, error) {
-	key := requestKey(user, provider)
-	there := t.connections.has(key)
-	t.connections = t.connections.remove(key)
+func (t *tx) RemoveConnection(key store.ConnectionKey) (bool, error) {
+	at := connectionKey(key)
+	there := t.connections.has(at)
+	t.connections = t.connections.remove(at)
 	return there, nil
 }
 

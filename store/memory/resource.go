@@ -133,7 +133,7 @@ func (t *tx) PutLease(l perdure.Lease, d time.Duration) (perdure.Lease, error) {
 		return perdure.Lease{}, fmt.Errorf("put lease: %w", err)
 	}
 	fresh := perdure.Lease{
-		ID: l.ID, Session: l.Session, Provider: l.Provider, Type: l.Type, ExternalID: l.ExternalID, Name: l.Name, Status: perdure.LeaseActive,
+		ID: l.ID, Session: l.Session, Org: l.Org, Provider: l.Provider, Type: l.Type, ExternalID: l.ExternalID, Name: l.Name, Status: perdure.LeaseActive,
 		Owner: l.Owner, Keep: l.Keep, Task: l.Task, Metadata: clone(l.Metadata), ExpiresAt: micro(t.now.Add(d)), CreatedAt: t.now, UpdatedAt: t.now,
 	}
 	known, ok := t.leases.get(leaseKey(store.KeyOf(l)))
@@ -246,5 +246,5 @@ func resourceKey(session perdure.SessionID, id string) string { return requestKe
 
 // leaseKey is one key for three texts of any bytes.
 func leaseKey(key store.LeaseKey) string {
-	return requestKey(key.Provider, requestKey(key.Type, key.ExternalID))
+	return requestKey(key.Org, requestKey(key.Provider, requestKey(key.Type, key.ExternalID)))
 }

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/sqlite"
 )
 
@@ -265,5 +266,36 @@ func goldenRows() []string {
 		`INSERT INTO worker (id, host, boot_id, pid, started_us, lease_us) VALUES ('worker_1',X'686F7374',X'',0,1772366400000000,1772366400000000)`,
 		`INSERT INTO snapshot (session_id, seq, version, body) VALUES ('session_00000000000070008000000000000001', 1, 0, X'776F7264')`,
 		`INSERT INTO task_message (id, task_id, position, direction, body, data, in_reply_to, created_us) VALUES ('message_1', 'task_00000000000070008000000000000002', 1, 'inbound', X'776F7264', X'', '', 1772366400000000)`,
+	}
+}
+
+// TestOrgOfOlderRows: connections from before 0022 are of the default org, and a lease is of the org of the session that made it.
+func TestOrgOfOlderRows(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	db := bare(t, filepath.Join(dir, "perdure.db"))
+	migrateTo(t, db, 20)
+	for _, statement := range append(goldenRows(), `UPDATE session SET root_id = id, org = 'acme'`) {
+		if _, err := db.Exec(statement); err != nil {
+			t.Fatalf("%s: %v", statement, err)
+		}
+	}
+	fillEmpty(t, db)
+	if _, err := db.Exec(`UPDATE lease SET status = 'active'`); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	migrated := open(t, sqlite.Config{Dir: dir})
+
+	connections := read(t, migrated, func(r store.Reader) ([]store.Connection, error) { return r.Connections() })
+	if len(connections) != 1 || connections[0].Key() != (store.ConnectionKey{User: "word", Provider: "word"}) || string(connections[0].Sealed) != "word" {
+		t.Errorf("connections: got %+v", connections)
+	}
+	leases := read(t, migrated, func(r store.Reader) ([]perdure.Lease, error) { return r.Leases(theSession) })
+	if len(leases) != 1 || leases[0].Org != "acme" {
+		t.Errorf("leases: got %+v", leases)
 	}
 }

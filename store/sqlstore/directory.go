@@ -19,7 +19,7 @@ const directoryLock = "directory"
 const (
 	modelColumns      = `id, provider_id, name, title, version, created_us, updated_us`
 	providerColumns   = `id, kind, name, base_url, sealed, version, created_us, updated_us`
-	connectionColumns = `user_id, provider, sealed, owner_id, metadata, version, created_us, updated_us`
+	connectionColumns = `org, user_id, provider, sealed, owner_id, metadata, version, created_us, updated_us`
 )
 
 // The statements of the directory. A row is replaced only by the version that follows its own.
@@ -55,12 +55,11 @@ const (
 		ON CONFLICT (id) DO UPDATE SET name = excluded.name, base_url = excluded.base_url, sealed = excluded.sealed,
 			version = excluded.version, updated_us = excluded.updated_us WHERE provider.version = excluded.version - 1`
 
-	selectConnection = `SELECT ` + connectionColumns + ` FROM user_connection WHERE user_id = $1 AND provider = $2`
-	listConnections  = `SELECT ` + connectionColumns + ` FROM user_connection ORDER BY user_id, provider`
-	listOwnAccounts  = `SELECT ` + connectionColumns + ` FROM user_connection WHERE user_id = $1 ORDER BY provider`
-	deleteConnection = `DELETE FROM user_connection WHERE user_id = $1 AND provider = $2`
-	putConnection    = `INSERT INTO user_connection (` + connectionColumns + `) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
-		ON CONFLICT (user_id, provider) DO UPDATE SET sealed = excluded.sealed, owner_id = excluded.owner_id, metadata = excluded.metadata,
+	selectConnection = `SELECT ` + connectionColumns + ` FROM user_connection WHERE org = $1 AND user_id = $2 AND provider = $3`
+	listConnections  = `SELECT ` + connectionColumns + ` FROM user_connection`
+	deleteConnection = `DELETE FROM user_connection WHERE org = $1 AND user_id = $2 AND provider = $3`
+	putConnection    = `INSERT INTO user_connection (` + connectionColumns + `) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+		ON CONFLICT (org, user_id, provider) DO UPDATE SET sealed = excluded.sealed, owner_id = excluded.owner_id, metadata = excluded.metadata,
 			version = excluded.version, updated_us = excluded.updated_us WHERE user_connection.version = excluded.version - 1`
 
 	selectDefault = `SELECT id FROM directory_default WHERE of_what = $1`
@@ -343,50 +342,49 @@ func (tx *Tx) SetDefaultProvider(id perdure.ProviderID) error {
 	return nil
 }
 
-// Connection returns a user's connection.
-func (tx *Tx) Connection(user, provider string) (store.Connection, bool, error) {
-	c, found, err := kept(tx, scanConnection, selectConnection, bytesOf(user), bytesOf(provider))
+// Connection returns the connection of a user of an org.
+func (tx *Tx) Connection(key store.ConnectionKey) (store.Connection, bool, error) {
+	c, found, err := kept(tx, scanConnection, selectConnection, key.Org, bytesOf(key.User), bytesOf(key.Provider))
 	if err != nil {
-		return store.Connection{}, false, fmt.Errorf("connection to %q: %w", provider, err)
+		return store.Connection{}, false, fmt.Errorf("connection to %q: %w", key.Provider, err)
 	}
 	return c, found, nil
 }
 
-// Connections lists a user's connections, or all.
-func (tx *Tx) Connections(user string) ([]store.Connection, error) {
-	query, args := listConnections, []any{}
-	if user != "" {
-		query, args = listOwnAccounts, []any{bytesOf(user)}
-	}
-	found, err := keptList(tx, scanConnection, query, args...)
+// Connections lists all connections.
+func (tx *Tx) Connections() ([]store.Connection, error) {
+	found, err := keptList(tx, scanConnection, listConnections)
 	if err != nil {
 		return nil, fmt.Errorf("list connections: %w", err)
 	}
+	slices.SortFunc(found, func(a, b store.Connection) int { // no collation decides it
+		return cmp.Or(cmp.Compare(a.Org, b.Org), cmp.Compare(a.User, b.User), cmp.Compare(a.Provider, b.Provider))
+	})
 	return found, nil
 }
 
 // PutConnection adds or replaces a connection.
 func (tx *Tx) PutConnection(c store.Connection) (store.Connection, error) {
 	err := putKept(tx, c, store.NextConnection, func(c store.Connection) (int64, error) {
-		return tx.exec(putConnection, bytesOf(c.User), bytesOf(c.Provider), bytesOf(c.Sealed), bytesOf(c.Owner), bytesOf(c.Metadata), c.Version,
+		return tx.exec(putConnection, c.Org, bytesOf(c.User), bytesOf(c.Provider), bytesOf(c.Sealed), bytesOf(c.Owner), bytesOf(c.Metadata), c.Version,
 			micros(c.CreatedAt), micros(c.UpdatedAt))
 	})
 	if err != nil {
 		return store.Connection{}, err
 	}
-	c, _, err = tx.Connection(c.User, c.Provider)
+	c, _, err = tx.Connection(c.Key())
 	return c, err
 }
 
 // RemoveConnection removes a connection.
-func (tx *Tx) RemoveConnection(user, provider string) (bool, error) {
+func (tx *Tx) RemoveConnection(key store.ConnectionKey) (bool, error) {
 	err := tx.lock(directoryLock, false)
 	var n int64
 	if err == nil {
-		n, err = tx.exec(deleteConnection, bytesOf(user), bytesOf(provider))
+		n, err = tx.exec(deleteConnection, key.Org, bytesOf(key.User), bytesOf(key.Provider))
 	}
 	if err != nil {
-		return false, fmt.Errorf("remove connection to %q: %w", provider, err)
+		return false, fmt.Errorf("remove connection to %q: %w", key.Provider, err)
 	}
 	return n > 0, nil
 }
@@ -482,7 +480,7 @@ func scanConnection(r row) (store.Connection, error) {
 	var c store.Connection
 	var user, provider, owner, metadata []byte
 	var created, updated int64
-	err := r.Scan(&user, &provider, &c.Sealed, &owner, &metadata, &c.Version, &created, &updated)
+	err := r.Scan(&c.Org, &user, &provider, &c.Sealed, &owner, &metadata, &c.Version, &created, &updated)
 	c.User, c.Provider, c.Owner, c.CreatedAt, c.UpdatedAt = string(user), string(provider), string(owner), moment(created), moment(updated)
 	if len(metadata) > 0 {
 		c.Metadata = metadata

@@ -125,7 +125,7 @@ func scanResource(r row) (found placedResource, err error) {
 }
 
 const (
-	leaseColumns = `id, session_id, provider, resource_type, external_id, name, status, owner_id, keep, task_id, metadata, expires_us,
+	leaseColumns = `id, session_id, org, provider, resource_type, external_id, name, status, owner_id, keep, task_id, metadata, expires_us,
 	cleanup_us, attempts, last_error, created_us, updated_us`
 
 	// leaseIsDue is RS5 and RS8, of a provider $1 at a moment $2, with the moment $3 of the oldest claim that is not stale
@@ -140,9 +140,9 @@ const (
 // The statements of leases. cleanup_us is never set back, so that no two claims have the same fence.
 const (
 	putLease = `INSERT INTO lease (` + leaseColumns + `, position)
-		VALUES ($1, $2, $3, $4, $5, $6, 'active', $7, $8, $9, $10, $11, 0, 0, $12, $13, $13,
+		VALUES ($1, $2, $3, $4, $5, $6, $7, 'active', $8, $9, $10, $11, $12, 0, 0, $13, $14, $14,
 			(SELECT COALESCE(MAX(position), 0) + 1 FROM lease WHERE session_id = $2))
-		ON CONFLICT (provider, resource_type, external_id) DO UPDATE SET
+		ON CONFLICT (org, provider, resource_type, external_id) DO UPDATE SET
 			session_id = CASE WHEN lease.status = 'released' THEN excluded.session_id ELSE lease.session_id END,
 			position = CASE WHEN lease.status = 'released' AND lease.session_id <> excluded.session_id THEN excluded.position ELSE lease.position END,
 			owner_id = CASE WHEN lease.status = 'released' THEN excluded.owner_id ELSE lease.owner_id END,
@@ -150,11 +150,11 @@ const (
 			name = excluded.name, keep = excluded.keep, metadata = excluded.metadata, expires_us = excluded.expires_us,
 			status = 'active', attempts = 0, last_error = excluded.last_error, updated_us = excluded.updated_us
 		RETURNING ` + leaseColumns
-	selectLease  = `SELECT ` + leaseColumns + ` FROM lease WHERE provider = $1 AND resource_type = $2 AND external_id = $3`
+	selectLease  = `SELECT ` + leaseColumns + ` FROM lease WHERE org = $1 AND provider = $2 AND resource_type = $3 AND external_id = $4`
 	listLeases   = `SELECT ` + leaseColumns + ` FROM lease WHERE session_id = $1 ORDER BY position`
 	listDue      = `SELECT ` + leaseColumns + ` FROM lease WHERE ` + leaseIsDue + ` ORDER BY expires_us LIMIT $5`
-	releaseLease = `UPDATE lease SET status = 'released', last_error = $6, updated_us = $5
-		WHERE provider = $1 AND resource_type = $2 AND external_id = $3 AND session_id = $4 AND status <> 'released' RETURNING ` + leaseColumns
+	releaseLease = `UPDATE lease SET status = 'released', last_error = $7, updated_us = $6
+		WHERE org = $1 AND provider = $2 AND resource_type = $3 AND external_id = $4 AND session_id = $5 AND status <> 'released' RETURNING ` + leaseColumns
 	claimLeases = `UPDATE lease SET status = 'cleaning', attempts = attempts + 1, updated_us = $2,
 		cleanup_us = CASE WHEN cleanup_us >= $2 THEN cleanup_us + 1 ELSE $2 END
 		WHERE id IN (SELECT id FROM lease WHERE ` + leaseIsDue + ` ORDER BY expires_us LIMIT $5) AND ` + leaseIsDue + ` RETURNING ` + leaseColumns
@@ -165,7 +165,7 @@ const (
 
 // Lease returns a lease.
 func (tx *Tx) Lease(key store.LeaseKey) (perdure.Lease, error) {
-	l, err := one(tx, scanLease, tx.locked(selectLease), bytesOf(key.Provider), bytesOf(key.Type), bytesOf(key.ExternalID))
+	l, err := one(tx, scanLease, tx.locked(selectLease), key.Org, bytesOf(key.Provider), bytesOf(key.Type), bytesOf(key.ExternalID))
 	if err != nil {
 		return perdure.Lease{}, fmt.Errorf("lease of %s: %w", key, err)
 	}
@@ -217,7 +217,7 @@ func (tx *Tx) PutLease(l perdure.Lease, d time.Duration) (perdure.Lease, error) 
 	}
 	var put perdure.Lease
 	if err == nil {
-		put, err = one(tx, scanLease, putLease, l.ID, l.Session, bytesOf(l.Provider), bytesOf(l.Type), bytesOf(l.ExternalID), bytesOf(l.Name),
+		put, err = one(tx, scanLease, putLease, l.ID, l.Session, l.Org, bytesOf(l.Provider), bytesOf(l.Type), bytesOf(l.ExternalID), bytesOf(l.Name),
 			bytesOf(l.Owner), l.Keep, l.Task, bytesOf(l.Metadata), micros(tx.Now().Add(d)), bytesOf(""), micros(tx.Now()))
 	}
 	if err != nil {
@@ -231,7 +231,7 @@ func (tx *Tx) ReleaseLease(session perdure.SessionID, key store.LeaseKey) (perdu
 	err := tx.hold(session)
 	var l perdure.Lease
 	if err == nil {
-		l, err = one(tx, scanLease, releaseLease, bytesOf(key.Provider), bytesOf(key.Type), bytesOf(key.ExternalID), session, micros(tx.Now()), bytesOf(""))
+		l, err = one(tx, scanLease, releaseLease, key.Org, bytesOf(key.Provider), bytesOf(key.Type), bytesOf(key.ExternalID), session, micros(tx.Now()), bytesOf(""))
 	}
 	if missing(err) { // released before, or not there
 		if l, err = tx.Lease(key); err == nil && l.Session != session {
@@ -284,7 +284,7 @@ func scanLease(r row) (perdure.Lease, error) {
 	var l perdure.Lease
 	var provider, kind, external, name, owner, metadata, failure []byte
 	var expires, cleanup, created, updated int64
-	err := r.Scan(&l.ID, &l.Session, &provider, &kind, &external, &name, &l.Status, &owner, &l.Keep, &l.Task, &metadata, &expires,
+	err := r.Scan(&l.ID, &l.Session, &l.Org, &provider, &kind, &external, &name, &l.Status, &owner, &l.Keep, &l.Task, &metadata, &expires,
 		&cleanup, &l.Attempts, &failure, &created, &updated)
 	if err != nil {
 		return perdure.Lease{}, err

@@ -59,7 +59,7 @@ func (s *subject) newShelf() shelf {
 		Model:    store.Model{ID: mint[perdure.ModelID](s), Provider: provider.ID, Name: "small-1", Title: "Small"},
 		Provider: provider,
 		Connection: store.Connection{
-			User: fmt.Sprintf("user %d", s.minted.Add(1)), Provider: "github", Sealed: []byte{2, 0}, Owner: "owner", Metadata: json.RawMessage(`{"n":"<&>"}`),
+			Org: "acme", User: fmt.Sprintf("user %d", s.minted.Add(1)), Provider: "github", Sealed: []byte{2, 0}, Owner: "owner", Metadata: json.RawMessage(`{"n":"<&>"}`),
 		},
 	}
 }
@@ -100,7 +100,7 @@ func (w shelf) lookIn(r store.Reader) (got shelf, n int, err error) {
 		func() (err error) { var ok bool; got.Model, ok, err = r.Model(w.Model.ID); return note(ok, err) },
 		func() (err error) {
 			var ok bool
-			got.Connection, ok, err = r.Connection(w.Connection.User, w.Connection.Provider)
+			got.Connection, ok, err = r.Connection(w.Connection.Key())
 			return note(ok, err)
 		},
 	}
@@ -247,6 +247,7 @@ func wrongKept(s *subject) {
 	s.everyPut(perdure.Invalid, bad)
 	for _, change := range []func(*store.Connection){
 		func(c *store.Connection) { c.Sealed = nil },
+		func(c *store.Connection) { c.Org = strings.Repeat("o", store.MaxOrgBytes+1) },
 		func(c *store.Connection) { c.Provider = strings.Repeat("p", store.MaxUserBytes+1) },
 		func(c *store.Connection) { c.Metadata = json.RawMessage(`[]`) },
 		func(c *store.Connection) { c.Metadata = json.RawMessage(`{"a":`) },
@@ -277,7 +278,7 @@ func hostileKept(s *subject) {
 		s.same("provider", []string{got.Provider.Kind, got.Provider.BaseURL, string(got.Provider.Sealed)}, []string{w.Provider.Kind, text, text})
 		s.same("prompt", got.Agent.Overlay.SystemPrompt, w.Agent.Overlay.SystemPrompt)
 		s.write(func(tx store.Tx) error {
-			_, err := tx.RemoveConnection(w.Connection.User, w.Connection.Provider)
+			_, err := tx.RemoveConnection(w.Connection.Key())
 			return err
 		})
 	}
@@ -456,7 +457,7 @@ func keptCopies(s *subject) {
 		agents, err := r.Agents(agent.StatusFilter{})
 		harnesses, failed := r.Harnesses(agent.StatusFilter{})
 		providers, broken := r.Providers()
-		connections, cut := r.Connections("")
+		connections, cut := r.Connections()
 		scribble(agents, harnesses, providers, connections)
 		return errors.Join(err, failed, broken, cut)
 	})

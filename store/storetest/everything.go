@@ -284,7 +284,7 @@ func (w things) touchDirectory(tx store.Tx) error {
 	if _, err := w.freshKept.putIn(tx); err != nil {
 		return err
 	}
-	_, removed := tx.RemoveConnection(w.kept.Connection.User, w.kept.Connection.Provider)
+	_, removed := tx.RemoveConnection(w.kept.Connection.Key())
 	_, gone := tx.RemoveModel(w.kept.Model.ID)
 	_, left := tx.RemoveProvider(w.kept.Provider.ID)
 	return errors.Join(removed, gone, left, tx.SetDefaultModel(w.freshKept.Model.ID), tx.SetDefaultProvider(w.freshKept.Provider.ID))

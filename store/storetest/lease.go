@@ -17,6 +17,7 @@ func leaseLaws() []law {
 		{"is_unknown_until_put", unknownLease},
 		{"refuses_what_is_no_lease", leaseThatIsNone},
 		{"is_refreshed_by_its_key", refreshLease},
+		{"of_another_org_is_another_one", leaseOfAnotherOrg},
 		{"stays_with_who_made_it", refreshByOthers},
 		{"is_made_anew_once_released", leaseAnew},
 		{"is_released_at_once_and_once", releaseLease},
@@ -35,7 +36,7 @@ var everyClaim = store.LeaseDue{Provider: "cloud", Attempts: 3}
 func (s *subject) newLease(session perdure.SessionID) perdure.Lease {
 	l := filled[perdure.Lease]()
 	return perdure.Lease{
-		ID: mint[perdure.LeaseID](s), Session: session, Provider: "cloud", Type: "box", ExternalID: fmt.Sprintf("i-%d", s.minted.Add(1)),
+		ID: mint[perdure.LeaseID](s), Session: session, Org: "acme", Provider: "cloud", Type: "box", ExternalID: fmt.Sprintf("i-%d", s.minted.Add(1)),
 		Name: l.Name, Owner: l.Owner, Metadata: l.Metadata,
 	}
 }
@@ -187,6 +188,20 @@ func refreshByOthers(s *subject) {
 
 // none is a list of nothing.
 func none[T any]() []T { return nil }
+
+// leaseOfAnotherOrg: two orgs that call a resource alike have two, and neither refreshes or releases the other's.
+func leaseOfAnotherOrg(s *subject) {
+	first := s.lease(s.newLease(s.session()), time.Minute)
+	other := s.newLease(s.session())
+	other.Org, other.ExternalID = "", first.ExternalID
+
+	second := s.lease(other, time.Hour)
+
+	s.same("whose", []string{second.Org, string(second.Session), string(second.ID)}, []string{"", string(other.Session), string(other.ID)})
+	s.same("the first", s.storedLease(first), first)
+	s.write(func(tx store.Tx) error { _, err := tx.ReleaseLease(second.Session, store.KeyOf(second)); return err })
+	s.same("the first after a release", s.storedLease(first), first)
+}
 
 func leaseAnew(s *subject) {
 	first := s.lease(s.newLease(s.session()), time.Minute)

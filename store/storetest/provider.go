@@ -107,21 +107,22 @@ func usedProvider(s *subject) {
 
 func connectionsOfUsers(s *subject) {
 	var want []store.Connection
-	for _, at := range [][2]string{{"a", "x"}, {"a", "y"}, {"ab", "x"}, {"a\x00b", "x"}} {
-		c := store.Connection{User: at[0], Provider: at[1], Sealed: []byte(at[0] + " " + at[1])}
+	for _, at := range []store.ConnectionKey{{User: "a", Provider: "x"}, {User: "a", Provider: "y"}, {User: "ab", Provider: "x"}, {User: "a\x00b", Provider: "x"}, {Org: "o", User: "a", Provider: "x"}} {
+		c := store.Connection{Org: at.Org, User: at.User, Provider: at.Provider, Sealed: []byte(at.Org + " " + at.User + " " + at.Provider)}
 		s.write(func(tx store.Tx) (err error) { c, err = tx.PutConnection(c); return err })
 		want = append(want, c)
 	}
 	s.read(func(r store.Reader) error {
-		own, err := r.Connections("a")
-		s.same("of a user", own, want[:2])
-		all, failed := r.Connections("")
-		s.same("of all", all, []store.Connection{want[0], want[1], want[3], want[2]})
+		all, err := r.Connections()
+		s.same("of all", all, []store.Connection{want[0], want[1], want[3], want[2], want[4]})
+		other, found, failed := r.Connection(want[4].Key())
+		s.same("of the user of that name in another org", other, want[4])
+		s.same("found", found, true)
 		return errors.Join(err, failed)
 	})
 	s.write(func(tx store.Tx) error {
 		for _, there := range []bool{true, false} {
-			got, err := tx.RemoveConnection("a", "x")
+			got, err := tx.RemoveConnection(want[0].Key())
 			s.same("removed", got, there)
 			if err != nil {
 				return err
@@ -130,10 +131,10 @@ func connectionsOfUsers(s *subject) {
 		return nil
 	})
 	s.read(func(r store.Reader) error {
-		_, found, err := r.Connection("a", "x")
+		_, found, err := r.Connection(want[0].Key())
 		s.same("found", found, false)
-		all, failed := r.Connections("")
-		s.same("left", all, []store.Connection{want[1], want[3], want[2]})
+		all, failed := r.Connections()
+		s.same("left", all, []store.Connection{want[1], want[3], want[2], want[4]})
 		return errors.Join(err, failed)
 	})
 }
