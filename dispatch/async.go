@@ -207,7 +207,7 @@ func (a *Async) execute(t *task) error {
 	t.runs++
 	t.run = fmt.Sprintf("%s#%d", t.id, t.runs) // the run before may not be gone yet
 	t.begun = time.Now()
-	t.deadline = t.begun.Add(t.spec.HardDeadline())
+	t.deadline = t.begun.Add(a.cfg.deadlineOf(t.call, t.spec))
 	t.outcome, t.interrupted = nil, false
 	call, approved, values := t.call, t.approval, t.values
 	call.Deadline = t.deadline

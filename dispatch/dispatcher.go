@@ -122,14 +122,16 @@ const (
 type LoopConfig struct {
 	Execute Execute
 	Spec    func(tool string) tool.Spec // a tool's clocks and class; nil: those of the zero Spec
-	Route   func(tool.Call) Route       // the host's policy; nil: unset
-	Kill    func(tool.Call, bool)       // stops a call by more than its context, by force if told so (RC4); nil: no call has more
-	NewID   func() perdure.TaskID       // nil: time-ordered and random
-	Journal Journal                     // nil: nothing outlives the process
-	Caps    Caps
-	Keep    int    // tasks that have ended and can still be looked up, the newest; 0: DefaultKeep
-	Replay  int    // events that a subscriber can go back to, the newest; 0: DefaultReplay
-	Runner  Config // how work is stopped
+	// Deadline is how long one execution of a call may last; nil, and 0: as the Spec says.
+	Deadline func(tool.Call) time.Duration
+	Route    func(tool.Call) Route // the host's policy; nil: unset
+	Kill     func(tool.Call, bool) // stops a call by more than its context, by force if told so (RC4); nil: no call has more
+	NewID    func() perdure.TaskID // nil: time-ordered and random
+	Journal  Journal               // nil: nothing outlives the process
+	Caps     Caps
+	Keep     int    // tasks that have ended and can still be looked up, the newest; 0: DefaultKeep
+	Replay   int    // events that a subscriber can go back to, the newest; 0: DefaultReplay
+	Runner   Config // how work is stopped
 }
 
 // checked fills in the defaults. Invalid: there is nothing that executes.
@@ -154,6 +156,16 @@ func (c LoopConfig) checked() (LoopConfig, error) {
 	}
 	c.Caps = c.Caps.filled()
 	return c, nil
+}
+
+// deadlineOf is how long one execution of a call may last (LN4).
+func (c LoopConfig) deadlineOf(call tool.Call, spec tool.Spec) time.Duration {
+	if c.Deadline != nil {
+		if named := c.Deadline(call); named > 0 {
+			return named
+		}
+	}
+	return spec.HardDeadline()
 }
 
 // newID makes a UUIDv7.

@@ -43,7 +43,7 @@ func (d *Inline) Start(ctx context.Context, l Launch) (StartOutcome, error) {
 	spec := d.cfg.Spec(l.Call.Tool)
 	call := filled(l.Call, spec)
 	begun := time.Now()
-	call.Deadline = begun.Add(spec.HardDeadline())
+	call.Deadline = begun.Add(d.cfg.deadlineOf(call, spec))
 	ctx, cancel := context.WithDeadlineCause(ctx, call.Deadline, perdure.CauseDeadline)
 	defer cancel()
 

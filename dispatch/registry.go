@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/tool"
@@ -41,6 +42,12 @@ func ForRegistry(tools *tool.Registry, env func(tool.Call) tool.Env) LoopConfig 
 				return t.Spec()
 			}
 			return tool.Spec{}
+		},
+		Deadline: func(call tool.Call) time.Duration {
+			if t, ok := tools.Get(call.Tool); ok {
+				return tool.DeadlineOf(t, call.Args)
+			}
+			return 0
 		},
 		Kill: func(call tool.Call, force bool) {
 			if t, ok := tools.Get(call.Tool); ok {

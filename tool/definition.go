@@ -109,12 +109,31 @@ func (s Spec) softBudget() time.Duration {
 	return s.SoftBudget
 }
 
-// HardDeadline is how long one execution may last: the tool's own word, or else DefaultDeadline (LN4).
+// HardDeadline is how long one execution may last whose call does not name a time ([Timed]): the tool's own word, or else
+// DefaultDeadline (LN4).
 func (s Spec) HardDeadline() time.Duration {
 	if s.Deadline == 0 {
 		return DefaultDeadline
 	}
 	return s.Deadline
+}
+
+// Timed is a tool whose calls may say themselves how long they may last.
+type Timed interface {
+	Tool
+	// Deadline is how long one execution of a call with these arguments may last: the time that they name, and what the tool needs
+	// to end at it. 0: they name none, and the Spec says it. It may be asked in every lane, and again; the arguments are valid.
+	Deadline(args json.RawMessage) time.Duration
+}
+
+// DeadlineOf is how long one execution of a call of a tool may last: what the call names, or else the Spec's hard deadline (LN4).
+func DeadlineOf(t Tool, args json.RawMessage) time.Duration {
+	if timed, ok := t.(Timed); ok {
+		if named := timed.Deadline(args); named > 0 {
+			return named
+		}
+	}
+	return t.Spec().HardDeadline()
 }
 
 // Sees reports whether the session may see the tool of a name (TL23). The registry may hold more.

@@ -151,7 +151,7 @@ func newShells(data string, c cli.Sandbox, w *workspaces) (*shells, error) {
 		profile = supervise.ProfileWorkspace
 	}
 	runs := filepath.Join(data, runsFolder)
-	s := &shells{config: shell.Config{Runner: runner, RunsDir: runs, Dir: runs}, data: data, confines: profile.Confines(), workspaces: w}
+	s := &shells{config: shell.Config{Runner: runner, RunsDir: runs, Dir: runs, Deadline: c.Deadline}, data: data, confines: profile.Confines(), workspaces: w}
 	under := func(profile supervise.Profile) func() (supervise.Runner, error) {
 		return sync.OnceValues(func() (supervise.Runner, error) {
 			return supervise.New(supervise.Config{Profile: profile, Unsafe: c.Unsafe, Reads: c.Reads})

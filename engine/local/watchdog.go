@@ -10,6 +10,7 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/effect"
 	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/tool"
 )
 
 // The idle watchdog's defaults, and the longest wait that a tool offers: at most half of the limit (TN15, ER7).
@@ -114,7 +115,7 @@ func (w *watchdog) limit(s *perdure.Session) time.Duration {
 			w.held = true
 			return 0
 		case perdure.CallInWork:
-			limit = w.e.cfg.IdleHardCap
+			limit = max(limit, w.e.cfg.IdleHardCap, w.named(c))
 			if s.ChildWaits(c.ID) { // its subagent waits for a person (SA10)
 				w.touch()
 				w.held = true
@@ -123,6 +124,21 @@ func (w *watchdog) limit(s *perdure.Session) time.Duration {
 		}
 	}
 	return limit
+}
+
+// named is for how long a call may be silent that says itself how long it may last, beyond the cap; 0: for no longer than the cap.
+// Where a deadline is as long as the cap, or is what the call says, it comes first.
+func (w *watchdog) named(c perdure.TurnCall) time.Duration {
+	t, ok := w.e.cfg.Tools.Get(c.Name)
+	if !ok {
+		return 0
+	}
+	_, timed := t.(tool.Timed)
+	most, cap := tool.DeadlineOf(t, c.Args), w.e.cfg.IdleHardCap
+	if most == cap || timed && most > cap {
+		return most + stopTime
+	}
+	return 0
 }
 
 // unresolved names the calls of a turn that have no result, as name and the beginning of their id (ER6).

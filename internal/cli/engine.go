@@ -49,9 +49,10 @@ type Opening struct {
 
 // Sandbox says how the commands of bash are confined. The zero value is the default: to the workspace, or not at all.
 type Sandbox struct {
-	Profile string   // none, workspace or isolated; empty: workspace
-	Unsafe  bool     // where the machine cannot keep the profile, commands run with what it can; false: they do not run
-	Reads   []string // folders and files that commands may read besides the workspace and those of the system
+	Profile  string        // none, workspace or isolated; empty: workspace
+	Unsafe   bool          // where the machine cannot keep the profile, commands run with what it can; false: they do not run
+	Reads    []string      // folders and files that commands may read besides the workspace and those of the system
+	Deadline time.Duration // after which a command is ended whose call names no time; 0: 2 h
 }
 
 // sandboxFlags are those of commands that let others run.
@@ -59,21 +60,32 @@ type sandboxFlags struct {
 	Sandbox string   `help:"What commands may do: workspace keeps them to the folder of their session, isolated takes the network and other processes away as well, none confines nothing. A machine that cannot keep it runs none. Default: workspace, or PERDURE_SANDBOX." placeholder:"PROFILE" enum:",none,workspace,isolated" default:""`
 	Read    []string `name:"sandbox-read" help:"A folder or file that confined commands may read besides, for instance a tool chain outside /usr. Can be given several times." placeholder:"PATH" type:"path"`
 	Unsafe  bool     `name:"unsafe-sandbox" help:"Where this machine cannot keep the sandbox, run commands with what it can keep."`
+
+	Deadline time.Duration `name:"shell-deadline" help:"After how long a command is ended whose call names no time itself, for instance 8h. Default: 2h, or PERDURE_SHELL_DEADLINE." placeholder:"DURATION"`
 }
 
 // sandbox is what the flags say.
 func (f sandboxFlags) sandbox() Sandbox {
-	return Sandbox{Profile: f.Sandbox, Unsafe: f.Unsafe, Reads: f.Read}
+	return Sandbox{Profile: f.Sandbox, Unsafe: f.Unsafe, Reads: f.Read, Deadline: f.Deadline}
 }
 
-// sandbox fills in what the environment says of a sandbox without a profile: also for commands without these flags, since
-// a task of before may begin in any that holds the data directory.
+// sandbox fills in what the environment says of a sandbox without a profile, and without a deadline: also for commands without these
+// flags, since a task of before may begin in any that holds the data directory.
 func (a *app) sandbox(s Sandbox) (Sandbox, error) {
 	if s.Profile == "" {
 		s.Profile = a.Env("PERDURE_SANDBOX")
 	}
 	if !slices.Contains([]string{"", "none", "workspace", "isolated"}, s.Profile) {
 		return s, misuse("there is no sandbox "+strconv.Quote(s.Profile), "PERDURE_SANDBOX is none, workspace or isolated")
+	}
+	if text := a.Env("PERDURE_SHELL_DEADLINE"); s.Deadline == 0 && text != "" {
+		var err error
+		if s.Deadline, err = time.ParseDuration(text); err != nil || s.Deadline <= 0 {
+			return s, misuse("PERDURE_SHELL_DEADLINE is "+strconv.Quote(text), "give a duration above 0, for instance 8h, or nothing for 2h")
+		}
+	}
+	if s.Deadline < 0 {
+		return s, misuse("--shell-deadline is "+s.Deadline.String(), "give a duration above 0, for instance 8h, or nothing for 2h")
 	}
 	return s, nil
 }

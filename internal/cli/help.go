@@ -36,6 +36,7 @@ PERDURE_TOKEN    the token of that server
 PERDURE_ADDR     where serve listens, as --addr
 PERDURE_PUBLIC_URL  where clients find what serve serves, as --public-url
 PERDURE_SANDBOX  what commands may do, as --sandbox of run and serve
+PERDURE_SHELL_DEADLINE  after how long a command is ended whose call names no time
 PERDURE_PROFILE  the profile of the configuration files, as --profile
 PERDURE_STOP_TIMEOUT  how long a stop may take, as --stop-timeout
 PERDURE_TASKS_RETENTION  how long run and serve keep tasks that have ended, as

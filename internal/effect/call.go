@@ -73,7 +73,7 @@ func (e *Effects) execute(run CallRun, row perdure.Call, t tool.Tool, how func(c
 	if began.IsZero() {
 		began = row.ClaimedAt
 	}
-	c := &callRun{e: e, run: run, row: row, call: toolCall(row, deadline(began, spec)), owner: ownerOf(run.Session).of(run.Drive.row), name: spec.DisplayName}
+	c := &callRun{e: e, run: run, row: row, call: toolCall(row, began.Add(tool.DeadlineOf(t, row.Args))), owner: ownerOf(run.Session).of(run.Drive.row), name: spec.DisplayName}
 	c.at = callTime(run.Session, row.Key.Call)
 	c.call.Args, c.own = e.vault.Fill(row.Key, spec.Parameters, row.Args)
 	c.sink = callSink{e: e, work: row.Key.String(), call: c.call, keep: true}
@@ -206,7 +206,7 @@ func (e *Effects) takeOverCall(ctx context.Context, run CallRun, row perdure.Cal
 	t, known := e.tool(row.Tool) // whatever the agent may see by now: it could when the call started
 	found := perdure.Found{StopRequested: run.Command.Stop, Class: row.Class, Executions: row.Executions, MaxExecutions: e.cfg.MaxExecutions}
 	if known {
-		found = e.look(ctx, found, t, toolCall(row, deadline(row.ClaimedAt, t.Spec())))
+		found = e.look(ctx, found, t, toolCall(row, row.ClaimedAt.Add(tool.DeadlineOf(t, row.Args))))
 	}
 	how := found.Judge()
 	if !known && (how == perdure.RunAgain || how == perdure.RunFirst) {
@@ -348,11 +348,6 @@ func toolCall(row perdure.Call, deadline time.Time) tool.Call {
 		Session: row.Key.Session, Turn: row.Turn, ID: row.Key.Call, Task: row.Task, Attempt: row.Attempt, Execution: row.Executions,
 		Tool: row.Tool, Args: row.Args, Key: row.Key.IdempotencyKey(), Class: row.Class, Deadline: deadline,
 	}
-}
-
-// deadline is when an execution that begins at start must have ended (LN4).
-func deadline(start time.Time, spec tool.Spec) time.Time {
-	return start.Add(spec.HardDeadline())
 }
 
 // elapsed is how long it is from one moment of a wall clock to another. Between them that may have been set back; then it is

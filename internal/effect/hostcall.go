@@ -299,7 +299,7 @@ func (e *Effects) hostIn(tx store.Tx, task perdure.Task, by hostStarter) (perdur
 	free := by.works && (e.cfg.PerProcess == 0 || ofProcess < e.cfg.PerProcess)
 	if free {
 		task.State, task.StateDetail, task.Worker, task.Executions = perdure.TaskRunning, "Starting", e.cfg.Worker, 1
-		task.StartedAt, task.HeartbeatAt, task.DeadlineAt = now, now, now.Add(e.deadlineOf(task.Tool))
+		task.StartedAt, task.HeartbeatAt, task.DeadlineAt = now, now, now.Add(e.deadlineOf(task))
 	}
 	events := []perdure.Event{taskEvent(task, perdure.TaskCreated{Task: task})}
 	stamp(events, now)

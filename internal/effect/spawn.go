@@ -180,7 +180,7 @@ func (e *Effects) spawnIn(tx store.Tx, o *owner, task perdure.Task, permissions 
 	if free {
 		task.State, task.StateDetail, task.Worker, task.Executions = perdure.TaskRunning, "Starting", e.cfg.Worker, 1
 		task.StartedAt, task.HeartbeatAt = task.CreatedAt, task.CreatedAt
-		task.DeadlineAt = task.CreatedAt.Add(e.deadlineOf(task.Tool))
+		task.DeadlineAt = task.CreatedAt.Add(e.deadlineOf(task))
 	}
 	events := []perdure.Event{taskEvent(task, perdure.TaskCreated{Task: task})}
 	stamp(events, tx.Now())
@@ -330,9 +330,10 @@ func (e *Effects) stallOf(name string) time.Duration {
 	return 0
 }
 
-func (e *Effects) deadlineOf(name string) time.Duration {
-	if t, ok := e.tool(name); ok {
-		return t.Spec().HardDeadline()
+// deadlineOf is how long an execution of a task may last (LN4).
+func (e *Effects) deadlineOf(task perdure.Task) time.Duration {
+	if t, ok := e.tool(task.Tool); ok {
+		return tool.DeadlineOf(t, task.Spec.Arguments)
 	}
 	return tool.DefaultDeadline
 }
@@ -363,7 +364,7 @@ func (s *step) claimRouted(c perdure.ClaimCall) error {
 	task.State, task.CreatedAt, task.UpdatedAt, task.DetachedAt = perdure.TaskQueued, s.now, s.now, s.now
 	if free {
 		task.State, task.StateDetail, task.Worker, task.Executions = perdure.TaskRunning, "Starting", s.e.cfg.Worker, 1
-		task.StartedAt, task.HeartbeatAt, task.DeadlineAt = s.now, s.now, s.now.Add(s.e.deadlineOf(task.Tool))
+		task.StartedAt, task.HeartbeatAt, task.DeadlineAt = s.now, s.now, s.now.Add(s.e.deadlineOf(task))
 	}
 	left := perdure.ToolDetached{CallID: c.Call.ID, TaskID: task.ID, Reason: perdure.DetachedByPolicy}
 	answer := placeholder(task, left)

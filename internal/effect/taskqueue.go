@@ -129,7 +129,7 @@ func (e *Effects) startIn(tx store.Tx, next perdure.Task) (c claimedTask, err er
 	}
 	u := perdure.TaskUpdate{
 		Attempt: task.Attempt, State: perdure.TaskRunning, Detail: "Starting", Worker: e.cfg.Worker, Execution: true,
-		DeadlineAt: tx.Now().Add(e.deadlineOf(task.Tool)),
+		DeadlineAt: tx.Now().Add(e.deadlineOf(task)),
 	}
 	change, err := e.updateTask(tx, task, u)
 	if err != nil {

@@ -170,7 +170,7 @@ func (e *Effects) ownIn(tx store.Tx, left claimedTask, how perdure.TakeOver, aga
 		u.State = perdure.TaskRunning
 	}
 	if _, runs := startOf(how); runs && how != perdure.Adopt { // the clock is the attempt's: time in which nothing ran does not count (RC13)
-		u.DeadlineAt = tx.Now().Add(e.deadlineOf(left.task.Tool))
+		u.DeadlineAt = tx.Now().Add(e.deadlineOf(left.task))
 	}
 	change, err := e.updateTask(tx, left.task, u, perdure.TaskReattached{Attempt: left.task.Attempt + 1, How: how})
 	if err == nil && change.Answer != perdure.Updated {

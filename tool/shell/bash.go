@@ -9,6 +9,7 @@ package shell
 import (
 	"context"
 	_ "embed" // the text that the model reads
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -41,12 +42,13 @@ var (
 	_ tool.Background = (*Bash)(nil)
 	_ tool.Survivor   = (*Bash)(nil)
 	_ tool.Cleaner    = (*Bash)(nil)
+	_ tool.Timed      = (*Bash)(nil)
 )
 
 // arguments are what the model may say.
 type arguments struct {
 	Command        string `json:"command" minLength:"1" jsonschema:"The command, as given to bash -c. Standard input is empty"`
-	TimeoutSeconds int    `json:"timeout_seconds,omitempty" min:"1" max:"2592000" jsonschema:"Stop the command after this many seconds and set timed_out. Absent: no limit of its own"`
+	TimeoutSeconds int    `json:"timeout_seconds,omitempty" min:"1" max:"2592000" jsonschema:"Stop the command after this many seconds and set timed_out. Absent: it is ended after {deadline}, as a timeout"`
 	Cwd            string `json:"cwd,omitempty" jsonschema:"Directory to run in, inside the working directory. Absent: the working directory"`
 }
 
@@ -62,13 +64,23 @@ type answer struct {
 // Spec implements tool.Tool.
 func (b *Bash) Spec() tool.Spec { return b.spec }
 
-// describe makes the spec, with the schemas of the two types above.
-func describe() tool.Spec {
+// Deadline implements tool.Timed. A command is stopped at the time that its call names, and the call ends once that is done.
+func (b *Bash) Deadline(args json.RawMessage) time.Duration {
+	named, err := tool.Decode[arguments](tool.Call{Args: args})
+	if err != nil || named.TimeoutSeconds <= 0 {
+		return 0
+	}
+	return time.Duration(named.TimeoutSeconds)*time.Second + b.grace + cleanupWait
+}
+
+// describe makes the spec, with the schemas of the two types above. deadline is that of commands that name none.
+func describe(deadline time.Duration) tool.Spec {
 	yes, no := true, false
 	spec := tool.Spec{
 		Name:        "bash",
 		DisplayName: "Bash",
-		Description: strings.TrimSpace(description),
+		Description: withDeadline(description, deadline),
+		Deadline:    deadline,
 		Class:       perdure.AtMostOnce,
 		NeedsEnv:    true,
 		DryAware:    true,
@@ -77,9 +89,20 @@ func describe() tool.Spec {
 			CapabilityID: "bashkit_shell",
 		},
 	}
-	return tool.New(spec, func(context.Context, arguments, tool.Env) (answer, error) {
+	spec = tool.New(spec, func(context.Context, arguments, tool.Env) (answer, error) {
 		return answer{}, errors.ErrUnsupported
 	}).Spec()
+	spec.Parameters = json.RawMessage(withDeadline(string(spec.Parameters), deadline))
+	return spec
+}
+
+// withDeadline puts the deadline of commands that name none into a text for the model.
+func withDeadline(text string, deadline time.Duration) string {
+	shown := fmt.Sprintf("%g seconds", deadline.Seconds())
+	if hours := deadline / time.Hour; hours > 0 && deadline%time.Hour == 0 {
+		shown = fmt.Sprintf("%d hours", hours)
+	}
+	return strings.ReplaceAll(strings.TrimSpace(text), "{deadline}", strings.Replace(shown, "1 hours", "1 hour", 1))
 }
 
 // Run implements tool.Tool.

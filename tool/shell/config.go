@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/internal/supervise"
+	"github.com/perdure/perdure/tool"
 )
 
 // DefaultGrace is what a zero Config.Grace means.
@@ -31,6 +33,7 @@ type Config struct {
 	Dir        string           // the working directory of commands; required
 	Env        []string         // the whole environment, as name=value; nil: PATH, HOME, LANG and TMPDIR of this process
 	Grace      time.Duration    // between SIGTERM and SIGKILL when a call is stopped; 0: DefaultGrace
+	Deadline   time.Duration    // after which a command is ended whose call names no timeout_seconds; 0: tool.DefaultDeadline, 2 h
 
 	// Profile confines commands to Dir; empty: not at all. A Runner has its own, so it goes with a nil one only.
 	Profile Profile
@@ -46,7 +49,7 @@ type Config struct {
 // names a Supervisor, and on a system that is not Linux (supervise.Unsupported). So it does where this machine cannot keep
 // the Profile (supervise.Unenforceable).
 func New(c Config) (*Bash, error) {
-	b := &Bash{spec: describe(), runner: c.Runner, env: c.Env, grace: c.Grace}
+	b := &Bash{runner: c.Runner, env: c.Env, grace: c.Grace}
 	if c.RunsDir == "" || c.Dir == "" {
 		return nil, errors.New("bash: RunsDir and Dir must be set")
 	}
@@ -63,6 +66,10 @@ func New(c Config) (*Bash, error) {
 	if err := checkEnv(b.env); err != nil {
 		return nil, err
 	}
+	if c.Deadline < 0 {
+		return nil, fmt.Errorf("bash: the deadline %v is negative: give a time, or 0 for %v", c.Deadline, tool.DefaultDeadline)
+	}
+	b.spec = describe(cmp.Or(c.Deadline, tool.DefaultDeadline))
 	if b.grace < 0 {
 		return nil, fmt.Errorf("bash: the grace %v is negative", b.grace)
 	}

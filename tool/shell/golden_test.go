@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/perdure/perdure/tool"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden file")
@@ -17,7 +19,7 @@ var update = flag.Bool("update", false, "rewrite the golden file")
 // TestGoldenTexts compares what a model reads of bash with testdata.
 func TestGoldenTexts(t *testing.T) {
 	t.Parallel()
-	spec := describe()
+	spec := describe(tool.DefaultDeadline)
 	archive := txtar.Archive{Files: []txtar.File{{Name: "bash.txt", Data: []byte(spec.DisplayName + "\n\n" + spec.Description)}}}
 	add := func(name string, schema json.RawMessage) {
 		var text bytes.Buffer

@@ -33,6 +33,8 @@ func besides(name string) []string {
 	switch name {
 	case "sandbox":
 		return []string{"PERDURE_SANDBOX"}
+	case "shell-deadline":
+		return []string{"PERDURE_SHELL_DEADLINE"}
 	case "color":
 		return []string{"NO_COLOR", "CLICOLOR_FORCE"}
 	}
