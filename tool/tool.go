@@ -75,6 +75,7 @@ type Spec struct {
 	SoftBudget   time.Duration // 0: DefaultSoftBudget; Never: the call never detaches
 	Deadline     time.Duration // of execution; 0: DefaultDeadline
 	Stall        time.Duration // 0: no stall timeout
+	Waits        time.Duration // the longest that one call may wait for others as it is told to, and show no sign of life; 0: it does not (ER7)
 	NeedsEnv     bool          // cannot work without a session (TL6)
 	Inside       bool          // it reaches nothing but what the session itself keeps: its files, values, tasks
 	Agent        bool          // it asks another agent, elsewhere: its tasks are of kind external_agent, and none is begun a second time (SA13, RC17)

@@ -61,8 +61,8 @@ type Config struct {
 	EvictCap           int           // live background tasks of a session before the oldest is canceled, with OverflowEvict; 0: 32
 	SoftBudget         time.Duration // of execution, then a foreground call goes on as a task (LN3), for tools that name none; 0: 600 s; -1: never
 	StallTimeout       time.Duration // without text from the model, before it is asked again (TN8); 0: 2 min; -1: none
-	IdleTimeout        time.Duration // in which nothing happens in a turn, before it fails (RC19); 0: 30 min; -1: off; at least 18 min
-	IdleHardCap        time.Duration // likewise, while a foreground call runs; 0: 2 h
+	IdleTimeout        time.Duration // in which nothing happens in a turn, before it fails (RC19); 0: 30 min; -1: off; at least twice what a tool may wait (18 min)
+	IdleHardCap        time.Duration // likewise, while a foreground call runs that names no longer time itself; 0: 2 h; at least as IdleTimeout
 	ApprovalExpiry     time.Duration // 0: approvals never expire
 	CheckpointBytes    int           // of new text of an answer, before it is stored (TN19); 0: 4 KiB
 	CheckpointTime     time.Duration // since its first new text, likewise; 0: 1 s

@@ -87,8 +87,8 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open engine: %w", err)
 	}
-	if cfg.IdleTimeout > 0 && cfg.IdleTimeout < 2*longestWait { // ER7
-		return nil, fmt.Errorf("open engine: %w configuration: IdleTimeout %s is under twice the longest wait of a tool, %s", perdure.Invalid, cfg.IdleTimeout, longestWait)
+	if err := checkIdle(cfg); err != nil {
+		return nil, fmt.Errorf("open engine: %w", err)
 	}
 	if cfg.Lease < 3*cfg.Beat { // ER7
 		return nil, fmt.Errorf("open engine: %w configuration: Lease %s is under three times Beat %s", perdure.Invalid, cfg.Lease, cfg.Beat)
@@ -119,7 +119,7 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 		PerSession: cfg.PerSession, PerProcess: cfg.PerProcess, PerSessionDetached: cfg.PerSessionDetached, EvictCap: cfg.EvictCap,
 		QueueLength: cfg.QueueLength, Overflow: cfg.Overflow, DeferAbove: cfg.DeferAbove, SoftBudget: cfg.SoftBudget, StallTimeout: cfg.StallTimeout,
 		Agents: cfg.Agents, SubagentDepth: cfg.SubagentDepth, SubagentsLive: cfg.SubagentsLive, SubagentsTotal: cfg.SubagentsTotal,
-		ApprovalExpiry: cfg.ApprovalExpiry, ScheduleFailures: cfg.Schedules.MaxFailures, Route: cfg.Route, Permit: cfg.Permit, Hooks: cfg.Hooks, HookTime: cfg.Grace,
+		ApprovalExpiry: cfg.ApprovalExpiry, ScheduleFailures: cfg.Schedules.MaxFailures, Route: cfg.Route, Permit: cfg.Permit, Hooks: cfg.Hooks, Grace: cfg.Grace,
 		CheckpointBytes: cfg.CheckpointBytes, CheckpointTime: cfg.CheckpointTime, Guards: cfg.Guards,
 		Telemetry: tells, Log: cfg.Log, Wake: e.wake, Freed: e.placeFreed, Sign: e.sign, Works: e.works, Ends: e.ends, Shared: cfg.Shared, Holds: e.holds, Schedule: e.createSchedule,
 	})

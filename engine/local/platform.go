@@ -108,9 +108,16 @@ func (p platform) ContextOf(ctx context.Context, id perdure.SessionID) (tool.Con
 	return p.ports(id, tool.Call{}).Session.Context(ctx)
 }
 
+// longestPlatformWait bounds a wait for a session, which half of the idle limit bounds, too.
+const longestPlatformWait = 540 * time.Second
+
 // WaitIdle returns when the session is at rest, or after a time.
 func (p platform) WaitIdle(ctx context.Context, id perdure.SessionID, most time.Duration) (tool.Rest, error) {
-	waiting, cancel := context.WithTimeout(ctx, min(most, longestWait))
+	most = min(most, longestPlatformWait)
+	if idle := p.e.cfg.IdleTimeout; idle > 0 {
+		most = min(most, idle/2)
+	}
+	waiting, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	err := p.e.WaitIdle(waiting, id)
 	switch {

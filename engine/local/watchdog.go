@@ -13,11 +13,10 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// The idle watchdog's defaults, and the longest wait that a tool offers: at most half of the limit (TN15, ER7).
+// The idle watchdog's defaults.
 const (
 	defaultIdle     = 30 * time.Minute
 	defaultIdleHard = 2 * time.Hour
-	longestWait     = 540 * time.Second
 )
 
 // textIdle is the error of a turn in which nothing happened for too long (ER6).
@@ -32,6 +31,31 @@ type watchdog struct {
 	last  atomic.Int64 // the latest sign of life, in nanoseconds from begun
 	bell  *time.Timer  // only touched by the driver
 	held  bool         // only touched by the driver; somebody was waited for when it looked last
+}
+
+// checkIdle holds the limits of the watchdog against the longest wait that a tool offers: at most half of each (TN15, ER7). Invalid:
+// which one is too short, and what to change.
+func checkIdle(cfg Config) error {
+	if cfg.IdleTimeout < 0 {
+		return nil
+	}
+	var longest tool.Spec
+	for _, name := range cfg.Tools.Names() {
+		if t, ok := cfg.Tools.Get(name); ok && t.Spec().Waits > longest.Waits {
+			longest = t.Spec()
+		}
+	}
+	limits := []struct {
+		name  string
+		value time.Duration
+	}{{"IdleTimeout", cfg.IdleTimeout}, {"IdleHardCap", cfg.IdleHardCap}}
+	for _, limit := range limits {
+		if limit.value < 2*longest.Waits {
+			return fmt.Errorf("%w configuration: %s %s is under twice the longest wait of a tool, %s of %s: raise the limit, or let the tool wait for less",
+				perdure.Invalid, limit.name, limit.value, longest.Waits, longest.Name)
+		}
+	}
+	return nil
 }
 
 // sign notes that something happened in a session.
@@ -115,7 +139,7 @@ func (w *watchdog) limit(s *perdure.Session) time.Duration {
 			w.held = true
 			return 0
 		case perdure.CallInWork:
-			limit = max(limit, w.e.cfg.IdleHardCap, w.named(c))
+			limit = max(w.e.cfg.IdleHardCap, w.named(c))
 			if s.ChildWaits(c.ID) { // its subagent waits for a person (SA10)
 				w.touch()
 				w.held = true

@@ -2,6 +2,7 @@ package local_test
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"log/slog"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"github.com/perdure/perdure/model/scripted"
 	"github.com/perdure/perdure/store/memory"
 	"github.com/perdure/perdure/tool"
+	"github.com/perdure/perdure/tool/background"
 )
 
 // silent is a model that never says anything real: it only keeps its connection alive.
@@ -158,12 +160,99 @@ func TestWatchdogSparesLongTool(t *testing.T) { // RC19: progress counts, and a 
 	}
 }
 
-func TestWatchdogLimitIsChecked(t *testing.T) { // ER7
+// TestWatchdogLimitIsChecked: the limits of the watchdog are held against the longest wait that the tools offer as they are
+// configured (ER7, BG21).
+func TestWatchdogLimitIsChecked(t *testing.T) {
 	t.Parallel()
-	_, err := local.Open(t.Context(), local.Config{
-		Store: memory.New(memory.Config{}), Model: silent{}, Tools: tool.NewRegistry(), IdleTimeout: 10 * time.Minute,
-	})
-	if err == nil || !strings.Contains(err.Error(), "IdleTimeout") {
-		t.Errorf("got %v", err)
+	for name, c := range map[string]struct {
+		wait, idle, hard time.Duration
+		tools            bool
+		refused          string // part of the error; empty: it is taken
+	}{
+		"no_tool_waits":               {idle: time.Minute},
+		"the_defaults":                {tools: true},
+		"the_default_wait":            {tools: true, idle: 10 * time.Minute, refused: "IdleTimeout 10m0s is under twice the longest wait of a tool, 9m0s of check_background_tool"},
+		"a_long_wait":                 {tools: true, wait: 5 * time.Hour, idle: 30 * time.Minute, refused: "IdleTimeout 30m0s"},
+		"a_long_wait_and_the_cap":     {tools: true, wait: 5 * time.Hour, idle: 10 * time.Hour, refused: "IdleHardCap 2h0m0s"},
+		"a_long_wait_and_long_limits": {tools: true, wait: 5 * time.Hour, idle: 10 * time.Hour, hard: 10 * time.Hour},
+		"a_long_wait_and_no_watchdog": {tools: true, wait: 5 * time.Hour, idle: -1},
+		"a_short_wait":                {tools: true, wait: time.Minute, idle: 10 * time.Minute},
+		"a_short_wait_and_less":       {tools: true, wait: time.Minute, idle: 2*time.Minute - 1, refused: "1m0s of check_background_tool"},
+	} {
+		tools := tool.NewRegistry()
+		if c.tools {
+			tools = tool.NewRegistry(background.Tools(background.Config{MaxWait: c.wait})...)
+		}
+
+		_, err := local.Open(t.Context(), local.Config{
+			Store: memory.New(memory.Config{}), Model: silent{}, Tools: tools, IdleTimeout: c.idle, IdleHardCap: c.hard,
+		})
+
+		if (err == nil) != (c.refused == "") || err != nil && !strings.Contains(err.Error(), c.refused) {
+			t.Errorf("%s: got %v, want %q", name, err, c.refused)
+		}
 	}
+}
+
+// TestLongWaitIsWaited: a wait that the configuration allows is not ended by the deadline of its tool.
+func TestLongWaitIsWaited(t *testing.T) {
+	t.Parallel()
+	for _, of := range background.Tools(background.Config{MaxWait: 5 * time.Hour}) {
+		if spec := of.Spec(); strings.Contains(string(spec.Parameters), "18000") && spec.HardDeadline() <= 5*time.Hour {
+			t.Errorf("%s offers to wait for five hours, and is ended after %s", spec.Name, spec.HardDeadline())
+		}
+	}
+}
+
+// TestCancelWaitsForTheGrace: whoever cancels a task waits as long as the configuration leaves it to end.
+func TestCancelWaitsForTheGrace(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		stubborn := tool.NewBackground(tool.Spec{Name: "stubborn", Description: "Ends late.", Class: perdure.Idempotent},
+			func(ctx context.Context, _ struct{}, _ tool.Env) (string, error) {
+				<-ctx.Done()
+				<-time.After(time.Minute)
+				return "", context.Cause(ctx)
+			})
+		said := make(chan perdure.Task, 1) // one call
+		ender := tool.New(tool.Spec{Name: "ender", Description: "Cancels.", Class: perdure.Idempotent},
+			func(ctx context.Context, _ struct{}, env tool.Env) (string, error) {
+				all, err := env.Tasks.List(ctx)
+				if err != nil || len(all) != 1 {
+					return "", fmt.Errorf("%d tasks, %w", len(all), err)
+				}
+				_, now, err := env.Tasks.Cancel(ctx, string(all[0].ID), "enough")
+				said <- now
+				return string(now.State), err
+			})
+		m, err := scripted.Parse("cancel", []byte("steps:\n  - calls: [{name: spawn_background, args: {tool: stubborn, title: t, args: {}}}]\n  - calls: [{name: ender}]\n  - {text: done, repeat: true}\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		eng, err := local.Open(t.Context(), local.Config{
+			Store: memory.New(memory.Config{}), Model: m, Tools: tool.NewRegistry(append(background.Tools(background.Config{}), stubborn, ender)...), Grace: 2 * time.Minute,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		var group sync.WaitGroup
+		group.Go(func() { _ = eng.Run(ctx) })
+		defer group.Wait()
+		defer stop()
+		session, err := eng.NewSession(ctx, perdure.Agent{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := eng.Send(ctx, session.ID, perdure.Text("hello")); err != nil {
+			t.Fatal(err)
+		}
+
+		if now := <-said; now.State != perdure.TaskCanceled {
+			t.Errorf("the task is %s when the cancel returns, want canceled", now.State)
+		}
+		if err := eng.WaitIdle(ctx, session.ID); err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -86,10 +86,10 @@ type Config struct {
 	SubagentsLive  int                      // at work below a root; 0: 16; -1: no cap
 	SubagentsTotal int                      // in all below a root; 0: 200; -1: no cap
 
-	Route    func(tool.Call) dispatch.Route // the host's routing; nil: none (LN2). Called by many at once
-	Permit   tool.Permit                    // the host's policy; nil: none (AP1)
-	Hooks    []tool.Hook                    // TL35
-	HookTime time.Duration                  // that hooks may look at a result; 0: dispatch.DefaultGrace
+	Route  func(tool.Call) dispatch.Route // the host's routing; nil: none (LN2). Called by many at once
+	Permit tool.Permit                    // the host's policy; nil: none (AP1)
+	Hooks  []tool.Hook                    // TL35
+	Grace  time.Duration                  // from cancel to fence, and what hooks have for a result; 0: dispatch.DefaultGrace
 
 	// Meter says what work costs. nil: the prices that come with the program.
 	Meter *meter.Meter
@@ -311,8 +311,8 @@ func New(cfg Config) (*Effects, error) {
 	if cfg.Ends == nil {
 		cfg.Ends = func() bool { return false }
 	}
-	if cfg.HookTime <= 0 {
-		cfg.HookTime = dispatch.DefaultGrace
+	if cfg.Grace <= 0 {
+		cfg.Grace = dispatch.DefaultGrace
 	}
 	if cfg.Sign == nil {
 		cfg.Sign = func(perdure.SessionID) {}

@@ -172,7 +172,7 @@ func (e *Effects) after(ctx context.Context, call tool.Call, r tool.Result) (too
 	if len(e.cfg.Hooks) == 0 {
 		return r, false
 	}
-	ctx, cancel := context.WithTimeout(ctx, e.cfg.HookTime)
+	ctx, cancel := context.WithTimeout(ctx, e.cfg.Grace)
 	defer cancel()
 	withheld := false
 	for _, hook := range e.cfg.Hooks {

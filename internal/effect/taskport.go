@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
-	"github.com/perdure/perdure/dispatch"
 	"github.com/perdure/perdure/internal/veil"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
@@ -144,7 +143,7 @@ func (p *taskPort) Cancel(ctx context.Context, id, why string) (perdure.CancelRe
 		task, err = p.Task(ctx, id)
 		return receipt, task, err
 	}
-	tasks, err := p.Wait(ctx, tool.Wait{IDs: []string{string(task.ID)}, For: dispatch.DefaultGrace + time.Second})
+	tasks, err := p.Wait(ctx, tool.Wait{IDs: []string{string(task.ID)}, For: p.e.cfg.Grace + time.Second})
 	if err != nil {
 		return receipt, task, err
 	}

@@ -58,6 +58,11 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
+// deadline is that of a tool that waits: no wait which the configuration allows is ended by it.
+func (c Config) deadline() time.Duration {
+	return max(tool.DefaultDeadline, c.MaxWait+time.Minute)
+}
+
 // clamp makes a wait of the model's number of seconds; nil is the default.
 func (c Config) clamp(seconds *int) time.Duration {
 	if seconds == nil {

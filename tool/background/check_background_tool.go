@@ -41,6 +41,8 @@ func newCheck(c Config) tool.Tool {
 		Class:       perdure.Idempotent, // it reads, and a second cancel changes nothing (RC1)
 		Inside:      true,
 		SoftBudget:  tool.Never, // it has a wait of its own (LN5)
+		Deadline:    c.deadline(),
+		Waits:       c.MaxWait,
 		NeedsEnv:    true,
 		DryAware:    true,
 		Prompt:      c.fill(promptText),

@@ -53,6 +53,20 @@ func TestCheckList(t *testing.T) {
 		got, _ := run(t, env(newRegistry(), nil), check, `{"list":true}`)
 		wantJSON(t, got, `{"type":"mcp_tool_output","message":"No active background tasks.","session_id":"`+string(session)+`","tasks":[]}`)
 	})
+	t.Run("a schedule", func(t *testing.T) { // it is shown, and is no work that is at it
+		t.Parallel()
+		monitor := task(1, perdure.TaskRunning)
+		monitor.Kind = perdure.KindMonitor
+
+		alone, _ := run(t, env(newRegistry(monitor), nil), check, `{"list":true}`)
+		beside, _ := run(t, env(newRegistry(monitor, task(2, perdure.TaskRunning)), nil), check, `{"list":true}`)
+
+		for got, want := range map[string]string{alone: "No active background tasks.", beside: "1 active background task(s)."} {
+			if !strings.Contains(got, want) || !strings.Contains(got, string(monitor.ID)) {
+				t.Errorf("got %s, want %q and the schedule", got, want)
+			}
+		}
+	})
 	t.Run("none live", func(t *testing.T) {
 		t.Parallel()
 		got, _ := run(t, env(newRegistry(task(1, perdure.TaskCanceled)), nil), check, `{"list":true}`)

@@ -36,18 +36,22 @@ func list(ctx context.Context, env tool.Env) tool.Result {
 	}
 	now := env.Clock()
 	live, over := []listed{}, []listed{}
+	atWork := 0
 	for _, t := range tasks {
 		switch {
 		case t.Lane == perdure.Foreground:
 		case t.State.Live():
 			live = append(live, entry(t, now))
+			if t.Kind != perdure.KindMonitor { // a schedule, which runs nothing itself
+				atWork++
+			}
 		case undelivered(t):
 			over = append(over, entry(t, now))
 		}
 	}
 	message := "No active background tasks."
-	if len(live) > 0 {
-		message = fmt.Sprintf("%d active background task(s).", len(live))
+	if atWork > 0 {
+		message = fmt.Sprintf("%d active background task(s).", atWork)
 	}
 	return tool.Success(listing{Type: typeOutput, Message: message, Session: env.Call.Session, Tasks: append(live, over...)})
 }

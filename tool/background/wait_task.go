@@ -67,6 +67,8 @@ func newWait(c Config) tool.Tool {
 		Class:       perdure.Pure,
 		Inside:      true,
 		SoftBudget:  tool.Never, // it has a wait of its own (LN5)
+		Deadline:    c.deadline(),
+		Waits:       c.MaxWait,
 		NeedsEnv:    true,
 		Hints:       tool.Hints{ReadOnly: &yes, Idempotent: &yes, CapabilityID: capability},
 	}, wait{c}.run)
