@@ -40,7 +40,9 @@ func TestCallNamesItsDeadline(t *testing.T) {
 		})})
 	makers := map[string]func(dispatch.LoopConfig) (dispatch.Dispatcher, error){
 		"inline": func(c dispatch.LoopConfig) (dispatch.Dispatcher, error) { return dispatch.NewInline(c) },
-		"async":  func(c dispatch.LoopConfig) (dispatch.Dispatcher, error) { return dispatch.NewAsync(context.Background(), c) },
+		"async": func(c dispatch.LoopConfig) (dispatch.Dispatcher, error) {
+			return dispatch.NewAsync(context.Background(), c)
+		},
 	}
 	for name, of := range makers {
 		for args, want := range map[string]time.Duration{`{"most":"4h"}`: 3 * time.Hour, `{}`: 2 * time.Hour} {
