@@ -35,7 +35,7 @@ func (t Task) Notification() string {
 	line("run_id", string(t.Run))
 	line("title", oneLine(t.DisplayName, 1000))
 	line("tool", t.Tool)
-	line("summary", oneLine(t.Summary, 1000))
+	line("summary", SummaryLine(t.Summary))
 	line("result_path", t.ResultPath)
 	line("log_path", t.LogPath)
 	if t.FromCall() || t.Kind == KindSubagent {
@@ -46,20 +46,6 @@ func (t Task) Notification() string {
 		line("note", "it may or may not have happened; check before repeating it")
 	}
 	return b.String()
-}
-
-// Summarise makes the one line that stands for a result: at most 1,000 characters of compact JSON, or of
-// the text itself when the result is a string.
-func Summarise(result json.RawMessage) string {
-	var text string
-	if json.Unmarshal(result, &text) == nil {
-		return oneLine(text, 1000)
-	}
-	var compact bytes.Buffer
-	if json.Compact(&compact, result) != nil {
-		return ""
-	}
-	return oneLine(compact.String(), 1000)
 }
 
 // MaxResultChars is how much of a result stands in a notification (DL4).

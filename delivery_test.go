@@ -333,22 +333,6 @@ func TestNotification(t *testing.T) {
 	}
 }
 
-// TestSummarise has the line that stands for a result.
-func TestSummarise(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct{ result, want string }{
-		{`"a  text\nof two lines"`, "a text of two lines"},
-		{`{ "a" : [ 1, 2 ] }`, `{"a":[1,2]}`},
-		{`12`, `12`},
-		{`cut off`, ``},
-		{`"` + strings.Repeat("é", 1200) + `"`, strings.Repeat("é", 1000)},
-	} {
-		if got := perdure.Summarise(json.RawMessage(c.result)); got != c.want {
-			t.Errorf("summary of %s: got %q, want %q", c.result, got, c.want)
-		}
-	}
-}
-
 // TestQuestionIsToldWhileItWaits sends the question of a task, with a wake that waits for the next turn: the model reads it,
 // unless it was answered before (TK12, DL7).
 func TestQuestionIsToldWhileItWaits(t *testing.T) {

@@ -28,7 +28,8 @@ const (
 // ToolResult is the record of how a call ended: what the transcript, the ledger and the journal hold.
 type ToolResult struct {
 	CallID             CallID          `json:"tool_call_id"`
-	Result             json.RawMessage `json:"result,omitempty"` // what the model reads
+	Result             json.RawMessage `json:"result,omitempty"`  // what the model reads
+	Summary            string          `json:"summary,omitempty"` // the tool's own line on it, for people and notifications; empty: it gave none
 	Images             []Image         `json:"images,omitempty"`
 	Error              string          `json:"error,omitempty"` // set exactly for a tool error and an internal error
 	ConnectionRequired string          `json:"connection_required,omitempty"`

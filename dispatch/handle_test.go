@@ -264,9 +264,13 @@ func TestForRegistry(t *testing.T) {
 func TestNotification(t *testing.T) { // DL4
 	t.Parallel()
 	item := dispatch.Item{Task: "task_1", Call: "call-1", Tool: "report", State: perdure.TaskSucceeded, Result: perdure.ToolResult{Result: []byte(`{"n": 1}`)}}
-	want := "Background run completed.\n- run_id: task_1\n- tool: report\n- summary: {\"n\":1}\n- call_id: call-1\n- result: {\"n\":1}"
+	want := "Background run completed.\n- run_id: task_1\n- tool: report\n- summary: n: 1\n- call_id: call-1\n- result: {\"n\":1}"
 	if got := item.Notification(); got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
+	}
+	item.Result.Summary = "one row"
+	if got := item.Notification(); !strings.Contains(got, "\n- summary: one row\n") {
+		t.Errorf("the tool's own summary is not in %q", got)
 	}
 	item.State = perdure.TaskUnknown
 	if got := item.Notification(); !strings.HasPrefix(got, "Background run ended with unknown outcome.\n") || !strings.HasSuffix(got, "\n- note: it may or may not have happened; check before repeating it") {

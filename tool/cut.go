@@ -27,15 +27,20 @@ const (
 // plainName is a call id that may be the name of a file.
 var plainName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_-]{1,128}$`) })
 
-// OutputPath is where the whole output of a call is kept (TL16). Call ids come from models, so one that is
-// no plain name is replaced by its hash.
-func OutputPath(id perdure.CallID) string {
+// OutputPath is where the whole output of a call is stored: its raw output, and its result where it has no raw output (TL16).
+// Call ids come from models, so one that is no plain name is replaced by its hash.
+func OutputPath(id perdure.CallID) string { return outputName(id) + ".txt" }
+
+// ResultPath is where the whole result of a call is stored that also has raw output.
+func ResultPath(id perdure.CallID) string { return outputName(id) + ".json" }
+
+func outputName(id perdure.CallID) string {
 	name := string(id)
 	if !plainName().MatchString(name) {
 		sum := sha256.Sum256([]byte(name))
 		name = "sha256-" + hex.EncodeToString(sum[:])
 	}
-	return "/.outputs/" + name + ".txt"
+	return "/.outputs/" + name
 }
 
 // cutResult is what stands in the place of a result that is too long.
@@ -44,13 +49,24 @@ type cutResult struct {
 	Bytes     int     `json:"bytes"` // of the whole
 	Head      string  `json:"head"`
 	Path      *string `json:"path"` // where the whole is; null: nowhere
+	RawPath   string  `json:"raw_path,omitempty"`
 	Note      string  `json:"note,omitempty"`
 }
 
-// Cut shortens a result for the model to limit bytes of JSON, at a rune boundary (TL16). path is where the
-// whole is kept; empty says that it is not stored. An error stays an error, with its text cut. A result
-// within the limit is returned as it is; a limit of 0 is none.
+// Cut is [StoredOutput.Cut] for a result without raw output.
 func Cut(record perdure.ToolResult, limit int, path string) perdure.ToolResult {
+	return StoredOutput{Path: path}.Cut(record, limit)
+}
+
+// StoredOutput says which files have what is cut out of a result. An empty path says that it is not stored.
+type StoredOutput struct {
+	Path    string // of the whole result
+	RawPath string // of the raw output
+}
+
+// Cut shortens a result for the model to limit bytes of JSON, at a rune boundary (TL16), and says where the whole of it is.
+// An error stays an error, with its text cut. A result within the limit is returned as it is; a limit of 0 is none.
+func (s StoredOutput) Cut(record perdure.ToolResult, limit int) perdure.ToolResult {
 	if limit <= 0 || len(record.Result) <= limit {
 		return record
 	}
@@ -58,9 +74,12 @@ func Cut(record perdure.ToolResult, limit int, path string) perdure.ToolResult {
 		return cutError(record, limit)
 	}
 	text := resultText(record.Result)
-	cut := cutResult{Truncated: true, Bytes: len(record.Result), Path: &path}
-	if path == "" {
+	cut := cutResult{Truncated: true, Bytes: len(record.Result), Path: &s.Path, RawPath: s.RawPath}
+	switch {
+	case s.Path == "":
 		cut.Path, cut.Note = nil, "full output not stored"
+	case len(record.Result) > RawOutputLimit:
+		cut.Note = fmt.Sprintf("the file has only the beginning: at most %d bytes are stored", RawOutputLimit)
 	}
 	record.Result = longest(text, limit, func(head string) json.RawMessage {
 		cut.Head = head

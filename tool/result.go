@@ -24,6 +24,7 @@ const (
 type Result struct {
 	Kind      ResultKind
 	Value     any               // success: encoded as JSON
+	Summary   string            // success: what came of it in one line, for people and the notification; empty: the runtime makes one
 	Images    []perdure.Image   // success
 	Text      string            // tool error: fit for the model to read; connection: the provider
 	Err       error             // internal: for the log only (TL12)
@@ -44,6 +45,10 @@ func (r Result) WithRaw(raw string) Result { r.Raw = &raw; return r }
 
 // WithImages adds images; none stays absent.
 func (r Result) WithImages(images ...perdure.Image) Result { r.Images = images; return r }
+
+// WithSummary adds the line that stands for the result in the task's record, its notification and lists. White space is folded,
+// and what is longer than [perdure.MaxSummaryChars] is cut.
+func (r Result) WithSummary(text string) Result { r.Summary = text; return r }
 
 // Error makes a tool error: a text that the model may read and act on.
 func Error(text string) Result { return Result{Kind: KindToolError, Text: text} }
@@ -80,7 +85,9 @@ func (r Result) Record(id perdure.CallID) (perdure.ToolResult, error) {
 	if err != nil {
 		return r.failed(id, perdure.ErrorInternal, perdure.GenericToolError), fmt.Errorf("encode result: %w", err)
 	}
-	return perdure.ToolResult{CallID: id, Result: body, Images: r.Images, RawOutput: r.Raw, Read: r.Read, Untrusted: r.Untrusted}, nil
+	return perdure.ToolResult{
+		CallID: id, Result: body, Summary: perdure.SummaryLine(r.Summary), Images: r.Images, RawOutput: r.Raw, Read: r.Read, Untrusted: r.Untrusted,
+	}, nil
 }
 
 func (r Result) failed(id perdure.CallID, kind perdure.ErrorKind, text string) perdure.ToolResult {

@@ -314,7 +314,7 @@ func messageReaches(t *testing.T, open Harness) { // TK13
 	_, late := s.eng.SendTask(s.ctx, task.ID, perdure.TaskMessage{Text: "anybody?", By: "user"})
 	_, unknown := s.eng.SendTask(s.ctx, "task_0123456789abcdef0123456789abcdef", perdure.TaskMessage{Text: "anybody?", By: "user"})
 
-	if err != nil || got.Summary != `{"heard":"hello"}` {
+	if err != nil || got.Summary != `heard: hello` {
 		t.Errorf("%v; got %+v", err, got)
 	}
 	if !errors.Is(late, perdure.Conflict) || !errors.Is(unknown, perdure.NotFound) {

@@ -24,12 +24,13 @@ const (
 )
 
 // artifactPaths is where a run's files stand; a path is empty when its file could not be written.
-type artifactPaths struct{ log, result string }
+type artifactPaths struct{ log, result, raw string }
 
 // The artifacts that a task's record names.
 const (
 	logFile    = "output.log"
 	resultFile = "result.json"
+	rawFile    = "raw.txt"
 )
 
 // note notes a file that was written.
@@ -39,6 +40,8 @@ func (p *artifactPaths) note(name string) {
 		p.log = name
 	case resultFile:
 		p.result = name
+	case rawFile:
+		p.raw = name
 	}
 }
 
@@ -63,20 +66,19 @@ func (e *Effects) artifacts(ctx context.Context, t perdure.Task, v verdict, begi
 	if err != nil {
 		e.cfg.Log.Error("a task's log cannot be read", "task", t.ID, "error", err)
 	}
-	body, cutBody := limitResult(v.body)
 	m := meta{
 		Status: v.update.State, Attempt: t.Attempt, CreatedAt: t.CreatedAt, StartedAt: t.StartedAt, FinishedAt: time.Now().UTC(),
-		ExitCode: v.code, LogBytes: end, LogTruncated: truncated, ResultBytes: len(v.body), ResultTruncated: cutBody,
+		ExitCode: v.code, LogBytes: end, LogTruncated: truncated, ResultBytes: v.body.bytes, ResultTruncated: v.body.cut,
 	}
 	if v.update.Error != nil {
 		m.ErrorKind = v.update.Error.Kind
 	}
 	dir := t.ArtifactDir() + "/"
 	files := []tool.FileWrite{
-		{Path: dir + logFile, Content: []byte(log)}, {Path: dir + resultFile, Content: body}, {Path: dir + "meta.json", Content: prettyJSON(m)},
+		{Path: dir + logFile, Content: []byte(log)}, {Path: dir + resultFile, Content: v.body.text}, {Path: dir + "meta.json", Content: prettyJSON(m)},
 	}
 	if v.raw != nil && truncated {
-		files = append(files, tool.FileWrite{Path: dir + "raw.txt", Content: []byte((*v.raw)[:min(len(*v.raw), rawLimitBytes)])})
+		files = append(files, tool.FileWrite{Path: dir + rawFile, Content: []byte((*v.raw)[:min(len(*v.raw), rawLimitBytes)])})
 	}
 	return files
 }
@@ -343,13 +345,52 @@ func capLog(log string) (string, bool) {
 	return fmt.Sprintf("%s\n[system] background output truncated at %d characters\n", log, logLimitChars), true
 }
 
-// limitResult keeps result.json within its cap; a result that is too large stays a success (BG14).
-func limitResult(body []byte) ([]byte, bool) {
-	if len(body) <= resultLimitBytes {
-		return body, false
+// content is what result.json holds.
+type content struct {
+	text  []byte
+	bytes int  // of the whole, of which text is a part or another form
+	cut   bool // text has only the beginning
+}
+
+// short is the content of a file that is within its cap.
+func short(text []byte) content { return content{text: text, bytes: len(text)} }
+
+// resultContent is a result for people, indented, or as it came where that would be beyond the cap: the indents of deeply
+// nested JSON are larger than what they indent. A result that is too large itself is cut, and stays a success (BG14).
+func resultContent(result json.RawMessage) content {
+	if len(result) > resultLimitBytes {
+		head := strings.ToValidUTF8(string(result[:4096]), "")
+		return content{text: prettyJSON(map[string]any{"truncated": true, "bytes": len(result), "preview": head}), bytes: len(result), cut: true}
 	}
-	head := strings.ToValidUTF8(string(body[:4096]), "")
-	return prettyJSON(map[string]any{"truncated": true, "bytes": len(body), "preview": head}), true
+	if indentedBytes(result) > resultLimitBytes {
+		return short(result)
+	}
+	return short(indentJSON(result))
+}
+
+// indentedBytes is at least as many bytes as a result has indented. It does not indent it.
+func indentedBytes(result []byte) int {
+	total, depth, quoted := len(result), 0, false
+	for i := 0; i < len(result); i++ {
+		switch c := result[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{' || c == '[':
+			depth++
+			total += 1 + 2*depth
+		case c == '}' || c == ']':
+			depth--
+			total += 1 + 2*depth
+		case c == ',':
+			total += 1 + 2*depth
+		case c == ':':
+			total++
+		}
+	}
+	return total + 1
 }
 
 // prettyJSON writes a value for people.

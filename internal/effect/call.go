@@ -162,14 +162,10 @@ func (e *Effects) settled(run CallRun, row perdure.Call, r tool.Result) Outcome 
 	}
 }
 
-// record converts a result and logs what nobody else may read (TL12).
+// record is wholeRecord within the limit of what a model reads.
 func (e *Effects) record(row perdure.Call, r tool.Result) perdure.ToolResult {
 	key := row.Key
-	record, err := r.Record(key.Call)
-	if err != nil {
-		e.cfg.Log.Error("a tool failed internally", "tool", row.Tool, "session", key.Session, "call", key.Call, "error", tool.Chain(err))
-	}
-	return e.shorten(key, tool.CheckImages(record), func(r store.Reader) error {
+	return e.shorten(key, e.wholeRecord(row, r), func(r store.Reader) error {
 		now, err := r.Call(key)
 		if err == nil && now.Token != row.Token {
 			err = fmt.Errorf("call %s: %w: another owner has it", key, perdure.Lost)
@@ -178,23 +174,35 @@ func (e *Effects) record(row perdure.Call, r tool.Result) perdure.ToolResult {
 	})
 }
 
-// shorten keeps what the model reads within its limit; the whole is written to a file of the session first (TL16), under
-// the fence of the call whose result it is; nil: a client gave it.
+// wholeRecord converts a result and logs what nobody else may read (TL12).
+func (e *Effects) wholeRecord(row perdure.Call, r tool.Result) perdure.ToolResult {
+	record, err := r.Record(row.Key.Call)
+	if err != nil {
+		e.cfg.Log.Error("a tool failed internally", "tool", row.Tool, "session", row.Key.Session, "call", row.Key.Call, "error", tool.Chain(err))
+	}
+	return tool.CheckImages(record)
+}
+
+// shorten cuts a result to what a model reads. What it loses by that, and the raw output, are written to files of the session
+// first, each to its own (TL16), under the fence of the call whose result it is; nil: a client gave it.
 func (e *Effects) shorten(key perdure.CallKey, record perdure.ToolResult, fence func(store.Reader) error) perdure.ToolResult {
-	whole := string(record.Result)
+	write := func(path, whole string) string {
+		content := []byte(whole[:min(len(whole), tool.RawOutputLimit)])
+		if err := e.writeFenced(tool.Call{Session: key.Session, ID: key.Call}, tool.FileWrite{Path: path, Content: content}, fence); err != nil {
+			e.cfg.Log.Error("a whole output was not stored", "session", key.Session, "call", key.Call, "path", path, "error", err)
+			return ""
+		}
+		return path
+	}
+	var stored tool.StoredOutput
+	result := tool.OutputPath(key.Call)
 	if record.RawOutput != nil {
-		whole = *record.RawOutput
+		stored.RawPath, result = write(result, *record.RawOutput), tool.ResultPath(key.Call)
 	}
-	if len(record.Result) <= tool.ResultLimit && record.RawOutput == nil {
-		return record
+	if len(record.Result) > tool.ResultLimit {
+		stored.Path = write(result, string(record.Result))
 	}
-	path := tool.OutputPath(key.Call)
-	content := []byte(whole[:min(len(whole), tool.RawOutputLimit)])
-	if err := e.writeFenced(tool.Call{Session: key.Session, ID: key.Call}, tool.FileWrite{Path: path, Content: content}, fence); err != nil {
-		e.cfg.Log.Error("a whole output was not stored", "session", key.Session, "call", key.Call, "error", err)
-		path = ""
-	}
-	return tool.Cut(record, tool.ResultLimit, path)
+	return stored.Cut(record, tool.ResultLimit)
 }
 
 // takeOverCall decides by the finding what becomes of a claim whose worker is dead (LG8).

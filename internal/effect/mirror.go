@@ -197,7 +197,7 @@ func (r *reflection) asks() bool {
 // publish writes result.json. It is a convenience: record and handle stand.
 func (r *reflection) publish(e *Effects) {
 	path := r.task.ArtifactDir() + "/result.json"
-	if err := e.writeFile(byTask(r.task), tool.FileWrite{Path: path, Content: indentJSON(r.result.Result)}); err != nil {
+	if err := e.writeFile(byTask(r.task), tool.FileWrite{Path: path, Content: resultContent(r.result.Result).text}); err != nil {
 		e.cfg.Log.Warn("a subagent's result was not written", "task", r.task.ID, "error", err)
 		return
 	}

@@ -138,7 +138,7 @@ func (e *Effects) rewriteResult(task perdure.Task, w Word) {
 	if w.Answer == perdure.RunItAgain || task.ResultPath == "" {
 		return
 	}
-	body := indentJSON(w.result("").Result)
+	body := resultContent(w.result("").Result).text
 	if w.Answer == perdure.DidNotHappen {
 		body = prettyJSON(map[string]string{"status": "failed", "error": textDidNotHappen})
 	}

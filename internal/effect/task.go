@@ -73,10 +73,10 @@ func (e *Effects) updateTask(tx store.Tx, t perdure.Task, u perdure.TaskUpdate, 
 // process lives; after that recovery decides.
 func (e *Effects) endTask(ctx context.Context, t perdure.Task, row perdure.Call, v verdict) {
 	for attempt := 1; ; attempt++ {
-		ended, err := e.finishTask(ctx, t, row, v)
+		ended, result, err := e.finishTask(ctx, t, row, v)
 		if err == nil {
 			if ended.State.Terminal() {
-				e.ends.tell(TaskEnd{Task: ended, Result: recorded(ended, v)})
+				e.ends.tell(TaskEnd{Task: ended, Result: recorded(ended, v.unknown, result)})
 			}
 			break
 		}
@@ -113,8 +113,8 @@ func (e *Effects) endTask(ctx context.Context, t perdure.Task, row perdure.Call,
 // verdict is how an attempt ended, for the record and for the artifacts (BG14).
 type verdict struct {
 	update  perdure.TaskUpdate
-	result  perdure.ToolResult // for the ledger
-	body    []byte             // result.json
+	result  perdure.ToolResult // whole; the ledger's is cut once it is known where the whole is stored
+	body    content            // result.json
 	tail    string             // what output.log ends with
 	raw     *string            // replaces the log
 	code    *int               // exit code
@@ -132,7 +132,7 @@ func (e *Effects) judgeTask(t perdure.Task, row perdure.Call, r tool.Result, end
 		r = causeResult(end.Cause, row)
 	}
 	r, withheld := e.after(context.Background(), toolCall(row, t.DeadlineAt), r)
-	record := e.recordFor(t, row, r)
+	record := e.wholeRecord(row, r)
 	v := verdict{result: record, raw: r.Raw, code: r.ExitCode, ended: end}
 	if withheld { // BG5
 		text := "[output withheld by tool policy]"
@@ -144,53 +144,54 @@ func (e *Effects) judgeTask(t perdure.Task, row perdure.Call, r tool.Result, end
 	switch {
 	case stopped && end.Cause == perdure.CauseCanceled || r.ErrorAs == perdure.ErrorCanceled:
 		v.update.State, v.update.Summary, v.update.Detail = perdure.TaskCanceled, "Canceled by request.", "canceled"
-		v.tail, v.body = "\nCanceled by request.\n", prettyJSON(map[string]string{"status": "canceled"})
+		v.tail, v.body = "\nCanceled by request.\n", short(prettyJSON(map[string]string{"status": "canceled"}))
 		if end.DidNotStop { // whatever it does from now on is lost (RC6)
 			v.update.Detail, v.update.IncrementAttempt, v.update.Worker = "did not stop", true, e.cfg.Worker
 		}
 	case record.ErrorKind == perdure.ErrorUnknown:
 		v.unknown = true
 		v.update.State, v.update.Summary, v.update.Detail = perdure.TaskUnknown, "Outcome unknown.", "outcome unknown"
-		v.body = prettyJSON(map[string]string{"status": "unknown"})
+		v.body = short(prettyJSON(map[string]string{"status": "unknown"}))
 	case record.ConnectionRequired != "":
 		v.fail(perdure.ErrorTool, "Background tool requires connection setup: "+record.ConnectionRequired)
 	case record.IsError():
 		v.fail(record.ErrorKind, record.Error)
 	default:
-		v.update.State, v.update.Summary, v.update.Detail = perdure.TaskSucceeded, perdure.Summarise(record.Result), "completed"
-		v.body = indentJSON(record.Result)
+		v.update.State, v.update.Summary, v.update.Detail = perdure.TaskSucceeded, record.Brief(), "completed"
+		v.body = resultContent(record.Result)
 	}
 	return v
 }
 
-// wholeLimit is how many bytes of a result are kept for a caller that is no model.
-const wholeLimit = 8 << 20
-
-// recordFor is the record of a result. What a caller takes by its handle is kept whole: the limit of TL16 is for models.
-func (e *Effects) recordFor(t perdure.Task, row perdure.Call, r tool.Result) perdure.ToolResult {
-	if t.Taken() {
-		record, err := r.Record(row.Key.Call)
-		if err == nil && len(record.Result) <= wholeLimit {
-			return tool.CheckImages(record)
-		}
+// settles is the result as the ledger has it. A caller that takes it by its handle gets it whole; for a model it is cut, with
+// where the run's files have the whole (TL16).
+func (v verdict) settles(t perdure.Task, paths artifactPaths) perdure.ToolResult {
+	if t.Taken() && len(v.result.Result) <= resultLimitBytes {
+		return v.result
 	}
-	return e.record(row, r)
+	stored := tool.StoredOutput{Path: paths.result}
+	if v.raw != nil {
+		stored.RawPath = orElse(paths.raw, paths.log)
+	}
+	return stored.Cut(v.result, tool.ResultLimit)
 }
 
-func (v *verdict) fail(kind perdure.ErrorKind, text string) {
+// fail makes the record of a failure. The task's row is read often, so that its text is cut there; result.json has the whole.
+func (v *verdict) fail(kind perdure.ErrorKind, whole string) {
+	text := tool.Cut(perdure.Failed("", kind, whole), tool.ResultLimit, "").Error
 	v.update.State, v.update.Summary, v.update.Detail = perdure.TaskFailed, text, "failed"
 	v.update.Error = &perdure.TaskError{Kind: kind, Message: text}
-	v.body = prettyJSON(map[string]string{"status": "failed", "error": text})
+	v.body = resultContent(prettyJSON(map[string]string{"status": "failed", "error": whole}))
 }
 
 // finishTask publishes the artifacts under the fence and settles: in one commit where files are the store's. Lost: another
-// attempt has the task. It returns the task as it was stored; the zero task where it had ended before.
-func (e *Effects) finishTask(ctx context.Context, t perdure.Task, row perdure.Call, v verdict) (ended perdure.Task, err error) {
+// attempt has the task. It returns the task and its result as they were stored; the zero task where it had ended before.
+func (e *Effects) finishTask(ctx context.Context, t perdure.Task, row perdure.Call, v verdict) (ended perdure.Task, result perdure.ToolResult, err error) {
 	ctx = e.cfg.Telemetry.InTask(ctx, t)
 	stored, begins, together := t, logPage{}, e.ownFiles && !v.apart
 	if !together || !v.silent { // else all that is to be read is read in the commit
 		if stored, begins, err = e.ownedTask(ctx, t); err != nil {
-			return ended, err
+			return ended, result, err
 		}
 	}
 	u := v.update
@@ -199,12 +200,12 @@ func (e *Effects) finishTask(ctx context.Context, t perdure.Task, row perdure.Ca
 	if !inRecord(t, v) {
 		files = e.artifacts(ctx, stored, v, begins)
 	}
+	var paths artifactPaths
 	if !together {
-		paths, missing, err := e.publish(stored, files)
-		if err != nil {
-			return ended, err
+		missing := ""
+		if paths, missing, err = e.publish(stored, files); err != nil {
+			return ended, result, err
 		}
-		u.ResultPath, u.LogPath = paths.result, paths.log
 		if missing != "" {
 			u.Detail = "artifacts incomplete: " + missing
 		}
@@ -224,13 +225,12 @@ func (e *Effects) finishTask(ctx context.Context, t perdure.Task, row perdure.Ca
 				return err
 			}
 			stored = now
-			paths, err := e.publishIn(tx, t, files)
-			if err != nil {
+			if paths, err = e.publishIn(tx, t, files); err != nil {
 				return err
 			}
-			u.ResultPath, u.LogPath = paths.result, paths.log
 		}
-		u, came, err := e.foldRun(tx, t, u, v.body)
+		u.ResultPath, u.LogPath = paths.result, paths.log
+		u, came, err := e.foldRun(tx, t, u, v.body.text)
 		if err != nil {
 			return err
 		}
@@ -249,10 +249,10 @@ func (e *Effects) finishTask(ctx context.Context, t perdure.Task, row perdure.Ca
 		if err := e.noteCame(tx, t, came); err != nil {
 			return err
 		}
-		ended = change.Task
-		return tx.Settle(row.Key, row.Token, state, v.result)
+		ended, result = change.Task, v.settles(t, paths)
+		return tx.Settle(row.Key, row.Token, state, result)
 	})
-	return ended, err
+	return ended, result, err
 }
 
 // storedTask reads the task as it stands.

@@ -58,15 +58,15 @@ func (t *taskEnds) tell(end TaskEnd) {
 }
 
 // recorded is the result of a host's call as it would be read back from the ledger; nil: it has to be read from there.
-func recorded(ended perdure.Task, v verdict) *perdure.ToolResult {
-	if !ended.Taken() || v.unknown {
+func recorded(ended perdure.Task, unknown bool, result perdure.ToolResult) *perdure.ToolResult {
+	if !ended.Taken() || unknown {
 		return nil
 	}
 	var body bytes.Buffer
 	write := json.NewEncoder(&body)
 	write.SetEscapeHTML(false)
 	var r perdure.ToolResult
-	if write.Encode(v.result) != nil || json.Unmarshal(body.Bytes(), &r) != nil {
+	if write.Encode(result) != nil || json.Unmarshal(body.Bytes(), &r) != nil {
 		return nil
 	}
 	return &r

@@ -24,7 +24,7 @@ func TestVerdict(t *testing.T) {
 		body    string
 		summary string
 	}{
-		{name: "outcome", result: tool.Success(map[string]int{"n": 1}), state: perdure.TaskSucceeded, body: "{\n  \"n\": 1\n}\n", summary: `{"n":1}`},
+		{name: "outcome", result: tool.Success(map[string]int{"n": 1}), state: perdure.TaskSucceeded, body: "{\n  \"n\": 1\n}\n", summary: `n: 1`},
 		{name: "tool_error", result: tool.Error("boom"), state: perdure.TaskFailed, kind: perdure.ErrorTool, body: `"error": "boom"`, summary: "boom"},
 		{name: "internal", result: tool.Internal(errors.New("secret")), state: perdure.TaskFailed, kind: perdure.ErrorInternal, body: perdure.GenericToolError, summary: perdure.GenericToolError},
 		{name: "connection", result: tool.Connect("github"), state: perdure.TaskFailed, kind: perdure.ErrorTool, body: "requires connection setup: github", summary: "Background tool requires connection setup: github"},
@@ -39,8 +39,8 @@ func TestVerdict(t *testing.T) {
 
 			v := e.judgeTask(perdure.Task{}, perdure.Call{Tool: "x"}, c.result, c.end)
 
-			if v.update.State != c.state || !strings.Contains(string(v.body), c.body) || strings.Contains(string(v.body), "secret") {
-				t.Errorf("got %s with %s", v.update.State, v.body)
+			if v.update.State != c.state || !strings.Contains(string(v.body.text), c.body) || strings.Contains(string(v.body.text), "secret") {
+				t.Errorf("got %s with %s", v.update.State, v.body.text)
 			}
 			if (c.kind == "") != (v.update.Error == nil) || c.kind != "" && v.update.Error.Kind != c.kind {
 				t.Errorf("got error %+v, want kind %q", v.update.Error, c.kind)

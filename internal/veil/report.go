@@ -47,7 +47,7 @@ func (v *Veil) Result(r tool.Result) tool.Result {
 	if v == nil || r.Reveals {
 		return r
 	}
-	r.Text = v.Mask(r.Text)
+	r.Text, r.Summary = v.Mask(r.Text), v.Mask(r.Summary)
 	if r.Raw != nil {
 		raw := v.Mask(*r.Raw)
 		r.Raw = &raw

@@ -110,6 +110,18 @@ func TestQuestionsAreMasked(t *testing.T) {
 	}
 }
 
+// TestResultIsMasked wants every part of a result without the secret, the summary too.
+func TestResultIsMasked(t *testing.T) {
+	t.Parallel()
+	const secret = "correct horse"
+	v := New(nil, redact.NewSet(secret))
+	r := v.Result(tool.Success(map[string]string{"a": secret}).WithRaw(secret).WithSummary("it is " + secret))
+	record, err := r.Record("call_1")
+	if err != nil || record.Summary != "it is <redacted>" || strings.Contains(string(record.Result)+*record.RawOutput, secret) {
+		t.Errorf("got %+v, raw %q, %v", record, *record.RawOutput, err)
+	}
+}
+
 // TestLetGo wants what was held to be gone for a session that was let go, and then for all.
 func TestLetGo(t *testing.T) {
 	t.Parallel()

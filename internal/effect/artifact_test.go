@@ -1,0 +1,39 @@
+package effect
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+// TestResultContent pins what result.json holds: a result indented, or as it came where its indents are larger than the cap,
+// or only its beginning where it is itself (BG14).
+func TestResultContent(t *testing.T) {
+	t.Parallel()
+	deep := strings.Repeat("[", 5000) + strings.Repeat("1,", 2000) + "1" + strings.Repeat("]", 5000)
+	large := `"` + strings.Repeat("x", resultLimitBytes) + `"`
+	for name, c := range map[string]struct {
+		result string
+		want   content
+	}{
+		"small": {`{"a":[1]}`, content{[]byte("{\n  \"a\": [\n    1\n  ]\n}\n"), 23, false}},
+		"deep":  {deep, content{[]byte(deep), len(deep), false}},
+		"large": {large, content{nil, len(large), true}},
+	} {
+		got := resultContent(json.RawMessage(c.result))
+		if got.bytes != c.want.bytes || got.cut != c.want.cut || !got.cut && !bytes.Equal(got.text, c.want.text) || got.cut && len(got.text) > 8192 {
+			t.Errorf("%s: %d bytes of %d, cut %t: %.60s", name, len(got.text), got.bytes, got.cut, got.text)
+		}
+	}
+}
+
+// TestIndentedBytes wants the size never to be below that of the indented text.
+func TestIndentedBytes(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{`1`, `"a,{[\"\\"`, `{}`, `[]`, `{"a":{"b":[1,2,{"c":"}"}]},"d":[]}`, `[[[[1]]],2]`} {
+		if got, is := indentedBytes([]byte(text)), len(indentJSON(json.RawMessage(text))); got < is {
+			t.Errorf("%s: %d, and it has %d", text, got, is)
+		}
+	}
+}
