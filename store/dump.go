@@ -26,6 +26,7 @@ type SessionDump struct {
 	Schedules  []perdure.Schedule    // by id
 	Fires      []perdure.Fire        // of the schedules; of one by nominal time
 	Values     []Value               // with their texts, by key; its secrets stay where they are (SE3)
+	Images     []Image               // in the order of Images, with their bytes unless they are a blob
 }
 
 // TaskChunk is a piece of the output of a task.
@@ -51,7 +52,7 @@ type DumpWriter interface {
 
 // Check says whether d is whole and of one session. Invalid: what is wrong with it.
 func (d SessionDump) Check() error {
-	for _, check := range []func() error{d.checkJournal, d.checkCalls, d.checkTasks, d.checkSpawns, d.checkSchedules, d.checkLogs, d.checkFiles, d.checkValues} {
+	for _, check := range []func() error{d.checkJournal, d.checkCalls, d.checkTasks, d.checkSpawns, d.checkSchedules, d.checkLogs, d.checkFiles, d.checkValues, d.checkImages} {
 		if err := check(); err != nil {
 			return fmt.Errorf("session %s: %w", d.Session.ID, err)
 		}
@@ -195,6 +196,23 @@ func (d SessionDump) checkValues() error {
 	}
 	if n := len(d.Values); n > MaxKeys {
 		return fmt.Errorf("%w values: %d of them, at most %d are kept", perdure.Invalid, n, MaxKeys)
+	}
+	return nil
+}
+
+func (d SessionDump) checkImages() error {
+	known := map[perdure.ImageID]bool{}
+	for _, i := range d.Images {
+		if err := i.Check(); err != nil {
+			return err
+		}
+		if i.Session != d.Session.ID || known[i.ID] {
+			return fmt.Errorf("%w image %s of %s", perdure.Invalid, i.ID, i.Session)
+		}
+		known[i.ID] = true
+	}
+	if n := len(d.Images); n > MaxImages {
+		return fmt.Errorf("%w: %d images, at most %d are stored", perdure.Limit, n, MaxImages)
 	}
 	return nil
 }

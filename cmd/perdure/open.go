@@ -203,10 +203,10 @@ func permits(o cli.Opening, tools *tool.Registry) (tool.Permit, error) {
 
 // openHome opens what stands beside the database. Who does not write needs none of it.
 func openHome(ctx context.Context, o cli.Opening, st store.Store) (*local.Home, error) {
-	if o.Access != cli.Writing {
+	if o.Access == cli.ToolsOnly {
 		return &local.Home{}, nil
 	}
-	return local.OpenHome(ctx, local.HomeConfig{Dir: o.Dir, Store: st, Shared: o.Database != "", Known: o.Known})
+	return local.OpenHome(ctx, local.HomeConfig{Dir: o.Dir, Store: st, Reading: o.Access == cli.Reading, Shared: o.Database != "", Known: o.Known})
 }
 
 // newTools registers what there is. What runs commands, holds secrets or starts agents is in no defaults (TL30): a session

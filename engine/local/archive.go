@@ -27,8 +27,10 @@ const (
 )
 
 const (
-	archiveFormat  = "perdure-session"
-	archiveVersion = 1
+	archiveFormat = "perdure-session"
+	// archiveVersion is written where a program that knows none but the first would lose something, and firstVersion elsewhere.
+	archiveVersion = 2
+	firstVersion   = 1
 )
 
 // archiveHead is the first line. It tells no moment, so that the same state is the same bytes.
@@ -37,6 +39,7 @@ type archiveHead struct {
 	Version int               `json:"version"`
 	Session perdure.SessionID `json:"session_id"` // the root
 	AtRest  bool              `json:"at_rest"`    // nothing was at work, in any of the sessions
+	LeftOut []leftOut         `json:"left_out,omitempty"`
 }
 
 // archiveLine is every other line.
@@ -53,16 +56,12 @@ type archiveEnd struct {
 
 // Export writes a session and its subagents' as JSON lines.
 func (e *Engine) Export(ctx context.Context, id perdure.SessionID, w io.Writer) error {
-	var dumps []store.SessionDump
-	err := e.view(ctx, func(r store.Reader) (err error) {
-		dumps, err = family(r, id)
-		return err
-	})
-	if err == nil && dumps[0].Session.Parent != "" {
-		err = fmt.Errorf("%w session: it is a subagent of %s; export %s, which has it with it", perdure.Invalid, dumps[0].Session.Parent, dumps[0].Session.Root)
+	parcels, left, err := e.pack(ctx, id)
+	if err == nil && parcels[0].Session.Parent != "" {
+		err = fmt.Errorf("%w session: it is a subagent of %s; export %s, which has it with it", perdure.Invalid, parcels[0].Session.Parent, parcels[0].Session.Root)
 	}
 	if err == nil {
-		err = writeArchive(w, dumps)
+		err = writeArchive(w, parcels, left)
 	}
 	if err != nil {
 		return fmt.Errorf("export %s: %w", id, err)
@@ -111,20 +110,23 @@ func atRest(d store.SessionDump) (bool, error) {
 }
 
 // writeArchive writes sessions, the root first.
-func writeArchive(w io.Writer, dumps []store.SessionDump) error {
-	head := archiveHead{Format: archiveFormat, Version: archiveVersion, Session: dumps[0].Session.ID, AtRest: true}
-	for _, d := range dumps {
-		rests, err := atRest(d)
+func writeArchive(w io.Writer, parcels []parcel, left []leftOut) error {
+	head := archiveHead{Format: archiveFormat, Version: firstVersion, Session: parcels[0].Session.ID, AtRest: true, LeftOut: left}
+	for _, p := range parcels {
+		rests, err := atRest(p.SessionDump)
 		if err != nil {
 			return err
 		}
 		head.AtRest = head.AtRest && rests
+		if len(p.databases)+len(p.Images)+len(left) > 0 {
+			head.Version = archiveVersion
+		}
 	}
 	out := &archiveWriter{out: bufio.NewWriter(w), sum: sha256.New(), end: archiveEnd{Counts: map[string]int{}}}
 	err := out.line(head)
-	for _, d := range dumps {
+	for _, p := range parcels {
 		if err == nil {
-			err = out.session(d)
+			err = out.session(p)
 		}
 	}
 	out.end.SHA256 = hex.EncodeToString(out.sum.Sum(nil))
@@ -182,7 +184,7 @@ func plainJSON(v any) ([]byte, error) {
 
 // Import adds what Export wrote.
 func (e *Engine) Import(ctx context.Context, r io.Reader, how engine.Import) (engine.Session, error) {
-	head, dumps, err := readArchive(r)
+	head, parcels, err := readArchive(r)
 	if err != nil {
 		return engine.Session{}, fmt.Errorf("import: %w", err)
 	}
@@ -191,18 +193,25 @@ func (e *Engine) Import(ctx context.Context, r io.Reader, how engine.Import) (en
 			head.Session, perdure.Conflict)
 	}
 	var ids []perdure.SessionID
-	for _, d := range dumps {
+	for _, d := range parcels {
 		ids = append(ids, d.Session.ID)
-		if err := checkJournal(d, how.Check); err != nil {
+		if err := checkJournal(d.SessionDump, how.Check); err != nil {
 			return engine.Session{}, fmt.Errorf("import %s: %w", head.Session, err)
 		}
 	}
 	if _, err := e.cleanLeft(ctx, ids...); err != nil {
 		e.cfg.Log.Warn("what deleted sessions left was not looked for, and will be", "error", tool.Chain(err))
 	}
+	e.making.Lock()
+	defer e.making.Unlock()
+	undo, err := e.putBeside(ctx, parcels)
+	if err != nil {
+		return engine.Session{}, fmt.Errorf("import %s: %w", head.Session, err)
+	}
 	err = e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
 		of := rowOwner(ctx) // whoever it belonged to where it came from
-		for _, d := range dumps {
+		for _, p := range parcels {
+			d := p.SessionDump
 			d.Session.Org, d.Session.User = of.Org, of.User
 			if err := tx.Restore(d); err != nil {
 				return err
@@ -213,17 +222,18 @@ func (e *Engine) Import(ctx context.Context, r io.Reader, how engine.Import) (en
 		}
 		return tx.AddAudit(store.AuditEntry{
 			Org: of.Org, Actor: store.ActorOf(ctx), Action: "session.imported", Subject: string(head.Session), Session: head.Session,
-			Detail: map[string]string{"sessions": strconv.Itoa(len(dumps)), "at_rest": strconv.FormatBool(head.AtRest)},
+			Detail: map[string]string{"sessions": strconv.Itoa(len(parcels)), "at_rest": strconv.FormatBool(head.AtRest)},
 		})
 	})
 	if err != nil {
+		undo()
 		return engine.Session{}, fmt.Errorf("import %s: %w", head.Session, err)
 	}
-	for _, d := range dumps {
+	for _, d := range parcels {
 		e.effects.Forget(d.Session.ID) // of one that was deleted
 	}
 	if !head.AtRest {
-		for _, d := range dumps {
+		for _, d := range parcels {
 			e.wake(d.Session.ID)
 		}
 		e.planChanged()
@@ -249,7 +259,7 @@ func checkJournal(d store.SessionDump, check func([]perdure.Event) error) error 
 }
 
 // readArchive reads what writeArchive wrote. It comes from outside: Invalid names the line that is wrong.
-func readArchive(r io.Reader) (archiveHead, []store.SessionDump, error) {
+func readArchive(r io.Reader) (archiveHead, []parcel, error) {
 	in := &archiveReader{in: bufio.NewReaderSize(r, 64<<10), sum: sha256.New(), counts: map[string]int{}}
 	head, err := in.head()
 	for more := err == nil; more; {
@@ -261,17 +271,17 @@ func readArchive(r io.Reader) (archiveHead, []store.SessionDump, error) {
 	if err != nil {
 		return head, nil, err
 	}
-	return head, in.dumps, nil
+	return head, in.parcels, nil
 }
 
 // archiveReader reads lines and keeps account of them.
 type archiveReader struct {
-	in     *bufio.Reader
-	sum    hash.Hash
-	counts map[string]int
-	dumps  []store.SessionDump
-	n      int   // of the line read last
-	bytes  int64 // up to now
+	in      *bufio.Reader
+	sum     hash.Hash
+	counts  map[string]int
+	parcels []parcel
+	n       int   // of the line read last
+	bytes   int64 // up to now
 }
 
 // wrong is the fault of the line read last.
@@ -309,8 +319,8 @@ func (a *archiveReader) head() (head archiveHead, err error) {
 	if err := perdure.DecodeKnownJSON(line, &head); err != nil || head.Format != archiveFormat {
 		return head, a.wrong(fmt.Errorf("it is no export of a session, which begins with {\"format\":%q, …}", archiveFormat))
 	}
-	if head.Version != archiveVersion {
-		return head, a.wrong(fmt.Errorf("version %d, and this program reads %d; import it with the version that wrote it, or a later one", head.Version, archiveVersion))
+	if head.Version < firstVersion || head.Version > archiveVersion {
+		return head, a.wrong(fmt.Errorf("version %d, and this program reads up to %d; import it with the version that wrote it, or a later one", head.Version, archiveVersion))
 	}
 	if err := perdure.DecodeJSON(line, &head); err != nil {
 		return head, a.wrong(err)
@@ -334,13 +344,13 @@ func (a *archiveReader) next() (more bool, err error) {
 	a.sum.Write(line)
 	a.counts[l.Kind]++
 	if l.Kind == "session" {
-		d := store.SessionDump{}
-		err = readSession(l.Row, &d)
-		a.dumps = append(a.dumps, d)
-	} else if len(a.dumps) == 0 {
+		p := parcel{}
+		err = readSession(l.Row, &p.SessionDump)
+		a.parcels = append(a.parcels, p)
+	} else if len(a.parcels) == 0 {
 		err = errors.New("a row comes before its session")
 	} else {
-		err = readRow(l.Kind, l.Row, &a.dumps[len(a.dumps)-1])
+		err = readRow(l.Kind, l.Row, &a.parcels[len(a.parcels)-1])
 	}
 	if err != nil {
 		return false, a.wrong(err)
@@ -372,7 +382,7 @@ func (a *archiveReader) ends(text json.RawMessage) error {
 // check looks whether the sessions are one family, whole, and as far as the first line says.
 func (a *archiveReader) check(head archiveHead) error {
 	rest, known := true, map[perdure.SessionID]bool{}
-	for i, d := range a.dumps {
+	for i, d := range a.parcels {
 		s := d.Session
 		if _, err := perdure.ParseID[perdure.SessionID](string(s.ID)); err != nil {
 			return err
@@ -384,14 +394,14 @@ func (a *archiveReader) check(head archiveHead) error {
 		if err := d.Check(); err != nil {
 			return err
 		}
-		rests, err := atRest(d)
+		rests, err := atRest(d.SessionDump)
 		if err != nil {
 			return err
 		}
 		rest = rest && rests
 	}
-	if len(a.dumps) == 0 || rest != head.AtRest {
-		return fmt.Errorf("%w file: its first line says at_rest %t, and it has %d sessions", perdure.Invalid, head.AtRest, len(a.dumps))
+	if len(a.parcels) == 0 || rest != head.AtRest {
+		return fmt.Errorf("%w file: its first line says at_rest %t, and it has %d sessions", perdure.Invalid, head.AtRest, len(a.parcels))
 	}
 	return nil
 }

@@ -3,10 +3,12 @@ package local
 import (
 	"bytes"
 	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,11 +17,12 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/sessionsql"
 	"github.com/perdure/perdure/store"
 )
 
 // sampleDumps are two sessions, parent and child, with a row of every kind and bytes that are no text.
-func sampleDumps(t testing.TB) []store.SessionDump {
+func sampleDumps(t testing.TB) []parcel {
 	t.Helper()
 	const root, child = "session_019aa0000000700080000000000000aa", "session_019aa0000000700080000000000000ab"
 	at := time.Date(2026, 1, 2, 3, 4, 5, 678_901_000, time.UTC)
@@ -47,14 +50,14 @@ func sampleDumps(t testing.TB) []store.SessionDump {
 	one.Spawns = []store.Spawn{{Key: perdure.CallKey{Session: root, Call: "c"}, Root: root, Child: child, Token: "t", State: store.SpawnSettled, Status: perdure.TaskFailed, Schema: []byte("{ }"), CreatedAt: at, SettledAt: at}}
 	one.Partials = []store.Partial{{Session: root, Message: "message_1", Text: "so far", At: at}}
 	one.Files = []store.File{{Path: "/d", Directory: true, CreatedAt: at, UpdatedAt: at}, {Path: "/d/\xff", Content: []byte("\xff"), SizeBytes: 1, CreatedAt: at, UpdatedAt: at}}
-	return []store.SessionDump{one, two}
+	return []parcel{{SessionDump: one}, {SessionDump: two}}
 }
 
 // lines writes sessions as an archive.
-func lines(t testing.TB, dumps []store.SessionDump) []byte {
+func lines(t testing.TB, dumps []parcel) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	if err := writeArchive(&out, dumps); err != nil {
+	if err := writeArchive(&out, dumps, nil); err != nil {
 		t.Fatal(err)
 	}
 	return out.Bytes()
@@ -70,11 +73,45 @@ func TestArchiveKeepsEveryByte(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
-	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty(), cmp.AllowUnexported(parcel{})); diff != "" {
 		t.Errorf("read back (-want +got):\n%s", diff)
 	}
 	if again := lines(t, got); !bytes.Equal(again, text) || !head.AtRest {
 		t.Errorf("written again, at rest %t:\n%s\nwant\n%s", head.AtRest, again, text)
+	}
+}
+
+// TestArchiveHasWhatStandsBeside reads back images and databases. An archive that has them, or leaves something out, is of a
+// version that a program refuses which would lose them; one that has none is still read by it.
+func TestArchiveHasWhatStandsBeside(t *testing.T) {
+	t.Parallel()
+	want := sampleDumps(t)
+	sum := sha256.Sum256([]byte("\x89PNG"))
+	want[0].Images = []store.Image{{
+		ID: "img_1", Session: want[0].Session.ID, Filename: "a\xff", ContentType: "image/png", SizeBytes: 4, SHA256: hex.EncodeToString(sum[:]),
+		Metadata: []byte("{ }"), Data: []byte("\x89PNG"), CreatedAt: want[0].Session.CreatedAt,
+	}}
+	want[1].databases = []sessionsql.Copy{{Name: "big", Content: bytes.Repeat([]byte("x"), 2*databasePiece+1)}, {Name: "empty"}, {Name: "main", Content: []byte("y")}}
+	text := lines(t, want)
+
+	head, got, err := readArchive(bytes.NewReader(text))
+	if err != nil || head.Version != archiveVersion {
+		t.Fatalf("version %d, %v", head.Version, err)
+	}
+	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty(), cmp.AllowUnexported(parcel{})); diff != "" {
+		t.Errorf("read back (-want +got):\n%.2000s", diff)
+	}
+	if again := lines(t, got); !bytes.Equal(again, text) {
+		t.Errorf("written again it has %d bytes, want the same %d", len(again), len(text))
+	}
+	if head, _, err := readArchive(bytes.NewReader(lines(t, sampleDumps(t)))); err != nil || head.Version != firstVersion {
+		t.Errorf("without them: version %d, %v", head.Version, err)
+	}
+	var out bytes.Buffer
+	left := []leftOut{{"secret", "API_KEY", want[0].Session.ID}}
+	err = writeArchive(&out, sampleDumps(t), left)
+	if head, _, readErr := readArchive(&out); err != nil || readErr != nil || head.Version != archiveVersion || !slices.Equal(head.LeftOut, left) {
+		t.Errorf("something left out: %+v, %v, %v", head, err, readErr)
 	}
 }
 
@@ -105,17 +142,17 @@ func TestArchiveSaysWhichLine(t *testing.T) {
 // TestArchiveIsOneFamily pins that nobody's rows come along.
 func TestArchiveIsOneFamily(t *testing.T) {
 	t.Parallel()
-	for what, change := range map[string]func(dumps []store.SessionDump){
-		"a stranger":           func(d []store.SessionDump) { d[1].Session.Parent = "session_019aa0000000700080000000000000ac" },
-		"a second root":        func(d []store.SessionDump) { d[1].Session.Parent = "" },
-		"a child at the front": func(d []store.SessionDump) { d[0], d[1] = d[1], d[0] },
-		"no session id":        func(d []store.SessionDump) { d[0].Session.ID = "session_1" },
-		"a journal of others":  func(d []store.SessionDump) { d[0].Session.LastSeq = 2 },
+	for what, change := range map[string]func(dumps []parcel){
+		"a stranger":           func(d []parcel) { d[1].Session.Parent = "session_019aa0000000700080000000000000ac" },
+		"a second root":        func(d []parcel) { d[1].Session.Parent = "" },
+		"a child at the front": func(d []parcel) { d[0], d[1] = d[1], d[0] },
+		"no session id":        func(d []parcel) { d[0].Session.ID = "session_1" },
+		"a journal of others":  func(d []parcel) { d[0].Session.LastSeq = 2 },
 	} {
 		dumps := sampleDumps(t)
 		change(dumps)
 		var out bytes.Buffer
-		if err := writeArchive(&out, dumps); err != nil {
+		if err := writeArchive(&out, dumps, nil); err != nil {
 			continue // it cannot even be written
 		}
 		if _, _, err := readArchive(&out); !errors.Is(err, perdure.Invalid) {
@@ -173,9 +210,9 @@ func FuzzArchiveRow(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, kind string, text []byte) {
-		d := store.SessionDump{Session: store.Session{ID: "session_019aa0000000700080000000000000aa"}}
+		d := parcel{SessionDump: store.SessionDump{Session: store.Session{ID: "session_019aa0000000700080000000000000aa"}}}
 		if kind == "session" {
-			_ = readSession(text, &d) // any answer will do, but no panic
+			_ = readSession(text, &d.SessionDump) // any answer will do, but no panic
 			return
 		}
 		if readRow(kind, text, &d) == nil {

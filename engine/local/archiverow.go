@@ -1,6 +1,7 @@
 package local
 
 import (
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
@@ -9,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/sessionsql"
 	"github.com/perdure/perdure/store"
 )
 
@@ -152,11 +154,28 @@ type (
 		CreatedAt time.Time `json:"created_at"`
 		UpdatedAt time.Time `json:"updated_at"`
 	}
+	imageRow struct {
+		ID        perdure.ImageID `json:"id"`
+		Filename  octets          `json:"filename,omitempty"`
+		Type      string          `json:"content_type"`
+		Metadata  octets          `json:"metadata"`
+		Content   []byte          `json:"content"` // whether or not a store has it as a blob
+		CreatedAt time.Time       `json:"created_at"`
+	}
+	// databaseRow is a piece of a database. The pieces of one follow each other.
+	databaseRow struct {
+		Name    string `json:"name"`
+		Offset  int    `json:"offset"`
+		Content []byte `json:"content"`
+	}
 )
 
+// databasePiece is how many bytes of a database stand in a line, which base64 makes longer by a third.
+const databasePiece = 8 << 20
+
 // session writes the rows of a session.
-func (a *archiveWriter) session(d store.SessionDump) error {
-	s := d.Session
+func (a *archiveWriter) session(p parcel) error {
+	d, s := p.SessionDump, p.Session
 	err := a.put("session", sessionRow{
 		s.ID, s.Parent, s.Root, s.Forked, octets(s.Title), s.Labels, s.Status, s.LastSeq, s.Epoch, s.Worker, s.TakeUps, s.TakenSeq,
 		hex.EncodeToString(s.Secret[:]), s.CreatedAt, s.UpdatedAt,
@@ -211,7 +230,44 @@ func (a *archiveWriter) session(d store.SessionDump) error {
 	for _, v := range d.Values {
 		put("value", valueRow{octets(v.Key), octets(v.Text), v.Version, v.CreatedAt, v.UpdatedAt})
 	}
+	for _, i := range d.Images {
+		put("image", imageRow{i.ID, octets(i.Filename), i.ContentType, octets(i.Metadata), i.Data, i.CreatedAt})
+	}
+	for _, c := range p.databases {
+		for at := 0; at == 0 || at < len(c.Content); at += databasePiece {
+			put("database", databaseRow{c.Name, at, c.Content[at:min(at+databasePiece, len(c.Content))]})
+		}
+	}
 	return err
+}
+
+// readImage adds an image. Where its bytes come to stand is for whoever stores them to say.
+func (p *parcel) readImage(text json.RawMessage) error {
+	i, err := rowOf[imageRow](text)
+	sum := sha256.Sum256(i.Content)
+	p.Images = append(p.Images, store.Image{
+		ID: i.ID, Session: p.Session.ID, Filename: string(i.Filename), ContentType: i.Type, SizeBytes: int64(len(i.Content)), SHA256: hex.EncodeToString(sum[:]),
+		Metadata: i.Metadata.bytesOrNil(), Data: i.Content, CreatedAt: i.CreatedAt,
+	})
+	return err
+}
+
+// readDatabase adds a piece of a database.
+func (p *parcel) readDatabase(text json.RawMessage) error {
+	c, err := rowOf[databaseRow](text)
+	if err != nil {
+		return err
+	}
+	last := len(p.databases) - 1
+	switch {
+	case c.Offset == 0:
+		p.databases = append(p.databases, sessionsql.Copy{Name: c.Name, Content: c.Content})
+	case last < 0 || p.databases[last].Name != c.Name || len(p.databases[last].Content) != c.Offset || len(c.Content) == 0:
+		return fmt.Errorf("a piece of database %s at %d does not follow the one before it", clipped(c.Name), c.Offset)
+	default:
+		p.databases[last].Content = append(p.databases[last].Content, c.Content...)
+	}
+	return nil
 }
 
 func readSession(text json.RawMessage, d *store.SessionDump) error {
@@ -237,9 +293,13 @@ func rowOf[T any](text json.RawMessage) (T, error) {
 }
 
 // readRow adds a row to the session that it belongs to.
-func readRow(kind string, text json.RawMessage, d *store.SessionDump) error {
-	id := d.Session.ID
+func readRow(kind string, text json.RawMessage, p *parcel) error {
+	d, id := &p.SessionDump, p.Session.ID
 	switch kind {
+	case "image":
+		return p.readImage(text)
+	case "database":
+		return p.readDatabase(text)
 	case "event":
 		d.Events = append(d.Events, text)
 	case "call":

@@ -13,6 +13,7 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/internal/effect"
+	"github.com/perdure/perdure/internal/sessionsql"
 	"github.com/perdure/perdure/store"
 )
 
@@ -26,18 +27,49 @@ func (e *Engine) Fork(ctx context.Context, id perdure.SessionID, f engine.Fork) 
 	if f.Effects != perdure.ForkAsks && f.Effects != perdure.ForkDryRun {
 		return engine.Session{}, fmt.Errorf("fork %s: %w word for its effects %q: %s or %s", id, perdure.Invalid, f.Effects, perdure.ForkAsks, perdure.ForkDryRun)
 	}
-	var from source
-	err := e.view(ctx, func(r store.Reader) (err error) {
-		from, err = readSource(r, id, f.At)
-		return err
-	})
+	from, databases, err := e.readFork(ctx, id, f.At)
 	if err == nil {
-		err = e.cfg.Store.InTx(ctx, func(tx store.Tx) error { return e.beginFork(tx, from, f) })
+		err = e.makeFork(ctx, from, databases, f)
 	}
 	if err != nil {
 		return engine.Session{}, fmt.Errorf("fork %s: %w", id, err)
 	}
 	return e.Session(ctx, f.ID)
+}
+
+// readFork reads a session and its databases as of one moment: no statement of it runs meanwhile.
+func (e *Engine) readFork(ctx context.Context, id perdure.SessionID, at int64) (from source, databases []sessionsql.Copy, err error) {
+	frozen, err := e.freeze(ctx, id)
+	if err != nil {
+		return from, nil, err
+	}
+	defer frozen.Release()
+	err = e.view(ctx, func(r store.Reader) (err error) {
+		from, err = readSource(r, id, at)
+		return err
+	})
+	if err == nil {
+		databases, err = frozen.copies(ctx, id)
+	}
+	return from, databases, err
+}
+
+// makeFork writes a fork, its databases first. Those of one that is there already are its own by now.
+func (e *Engine) makeFork(ctx context.Context, from source, databases []sessionsql.Copy, f engine.Fork) error {
+	e.making.Lock()
+	defer e.making.Unlock()
+	there, err := e.there(ctx, f.ID)
+	undo := func() {}
+	if err == nil && !there {
+		undo, err = e.putBeside(ctx, []parcel{{SessionDump: store.SessionDump{Session: store.Session{ID: f.ID}}, databases: databases}})
+	}
+	if err != nil {
+		return err
+	}
+	if err = e.cfg.Store.InTx(ctx, func(tx store.Tx) error { return e.beginFork(tx, from, f) }); err != nil {
+		undo()
+	}
+	return err
 }
 
 // beginFork writes a fork: its row, its two events and its files, in one commit.

@@ -20,6 +20,7 @@ import (
 const (
 	keyringFile = "keyring"
 	sqlFolder   = "sql"
+	blobFolder  = "blobs"
 )
 
 // Home is what sessions have beside the store: sealed secrets, databases of their own and the bytes of large images. It
@@ -31,10 +32,11 @@ type Home struct {
 
 // HomeConfig says where a home is. Dir and Store are required.
 type HomeConfig struct {
-	Dir    string      // that of the store on SQLite, for instance; what is missing in it is made
-	Store  store.Store // that the home belongs to
-	Shared bool        // other machines use the store, too: as that of Config
-	Known  *redact.Set // is told the secrets that are opened; nil: nobody is
+	Dir     string      // that of the store on SQLite, for instance; what is missing in it is made
+	Store   store.Store // that the home belongs to
+	Reading bool        // nothing is made, and secrets stay closed: only what is there is opened
+	Shared  bool        // other machines use the store, too: as that of Config
+	Known   *redact.Set // is told the secrets that are opened; nil: nobody is
 }
 
 // OpenHome opens a home. The caller closes it after Run has returned.
@@ -44,6 +46,12 @@ type HomeConfig struct {
 // keyring is none, or others may read it. Storage: something cannot be opened or made.
 func OpenHome(ctx context.Context, cfg HomeConfig) (*Home, error) {
 	h := &Home{}
+	if cfg.Reading {
+		return h, h.open(cfg.Dir, func(folder string) bool {
+			_, err := os.Stat(filepath.Join(cfg.Dir, folder))
+			return err == nil
+		})
+	}
 	err := os.MkdirAll(cfg.Dir, 0o700)
 	if err != nil {
 		return nil, fmt.Errorf("%w: make the folder of the engine: %w", perdure.Storage, err)
@@ -51,13 +59,25 @@ func OpenHome(ctx context.Context, cfg HomeConfig) (*Home, error) {
 	if h.Secrets, err = cfg.secrets(ctx); err != nil {
 		return nil, fmt.Errorf("open the keyring: %w", err)
 	}
-	if h.Beside.Blobs, err = blob.Open(cfg.Dir); err != nil {
+	if err := h.open(cfg.Dir, func(string) bool { return true }); err != nil {
 		return nil, err
 	}
-	if h.Beside.SQL, err = sessionsql.New(sessionsql.Config{Dir: filepath.Join(cfg.Dir, sqlFolder)}); err != nil {
-		return nil, errors.Join(err, h.Close())
-	}
 	return h, nil
+}
+
+// open opens the folders that are wanted. What was opened is closed after an error.
+func (h *Home) open(dir string, wanted func(folder string) bool) (err error) {
+	if wanted(blobFolder) {
+		if h.Beside.Blobs, err = blob.Open(dir); err != nil {
+			return err
+		}
+	}
+	if wanted(sqlFolder) {
+		if h.Beside.SQL, err = sessionsql.New(sessionsql.Config{Dir: filepath.Join(dir, sqlFolder)}); err != nil {
+			return errors.Join(err, h.Close())
+		}
+	}
+	return nil
 }
 
 func (c HomeConfig) secrets(ctx context.Context) (s Secrets, err error) {

@@ -61,6 +61,8 @@ type Engine struct {
 	time      timekeeper  // of schedules
 	bulks     bulks
 
+	making sync.Mutex // held while a session is made whose databases are written before it; taken before mu
+
 	mu      sync.Mutex                     // not held while the store is waited for: transactions take it
 	begins  bool                           // guarded by mu; Run registers the worker
 	running bool                           // guarded by mu

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -209,7 +208,7 @@ func gist(m perdure.Message) string {
 		case p.Result != nil && p.Result.IsError():
 			parts = append(parts, "error: "+p.Result.Error)
 		case p.Result != nil:
-			parts = append(parts, perdure.Summarise(p.Result.Result))
+			parts = append(parts, p.Result.Brief())
 		case p.Image != nil:
 			parts = append(parts, "["+p.Image.MediaType+"]")
 		case p.ImageFile != nil:
@@ -335,7 +334,7 @@ func (c *sessionExport) Run(ctx context.Context, a *app) error {
 				defer safe.Close()
 				out = safe
 			}
-			return eng.Export(ctx, s.ID, out)
+			return eng.Export(ctx, s.ID, &headTeller{to: out, tell: a.leftOut})
 		}
 		file, err := os.OpenFile(c.To, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		if errors.Is(err, fs.ErrExist) {
@@ -344,14 +343,15 @@ func (c *sessionExport) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return fmt.Errorf("export %s: %w", s.ID, err)
 		}
-		err = eng.Export(ctx, s.ID, file)
+		out := &headTeller{to: file, tell: a.leftOut}
+		err = eng.Export(ctx, s.ID, out)
 		if err == nil {
 			err = file.Sync()
 		}
 		if err = errors.Join(err, file.Close()); err != nil {
 			return errors.Join(err, os.Remove(c.To))
 		}
-		a.say("%s is in %s, with all that belongs to it; whoever has the file can read all of it", s.ID, c.To)
+		a.say("%s is in %s, with %s; whoever has the file can read all of it", s.ID, c.To, allBut(out.head))
 		return nil
 	})
 }
@@ -377,6 +377,8 @@ func (c *sessionImport) Run(ctx context.Context, a *app) error {
 	if c.DryRun {
 		return c.preview(a, in)
 	}
+	head, in := peekHead(in)
+	a.leftOut(head)
 	return a.with(ctx, writing(false), func(eng Engine) error {
 		s, err := eng.Import(ctx, in, engine.Import{TakeOver: c.TakeOver})
 		switch {
@@ -387,7 +389,7 @@ func (c *sessionImport) Run(ctx context.Context, a *app) error {
 		case err != nil:
 			return err
 		}
-		a.say("%s is here, with all that belongs to it", s.ID)
+		a.say("%s is here, with %s", s.ID, allBut(head))
 		return c.show(ctx, a, shown{string(s.ID), s, func() { a.brief(s) }})
 	})
 }
@@ -460,16 +462,8 @@ func (a *app) family(ctx context.Context, eng Engine, s engine.Session) (string,
 
 // preview says what the first line of an export says.
 func (c *sessionImport) preview(a *app, in io.Reader) error {
-	const longest = 4 << 10 // bytes; a first line is far shorter
-	line, err := bufio.NewReader(io.LimitReader(in, longest)).ReadBytes('\n')
-	var head struct {
-		Session string `json:"session_id"`
-		AtRest  bool   `json:"at_rest"`
-	}
-	if err == nil {
-		err = perdure.DecodeKnownJSON(line, &head)
-	}
-	if err != nil || head.Session == "" {
+	head, _ := peekHead(in)
+	if head.Session == "" {
 		return misuse("this is no export of a session", "perdure session export SESSION --to FILE writes one")
 	}
 	state := "at rest"
@@ -477,6 +471,7 @@ func (c *sessionImport) preview(a *app, in io.Reader) error {
 		state = "at work, so that it takes --take-over"
 	}
 	a.say("would take in %s, which was %s when it was exported", a.line(head.Session, cellChars), state)
+	a.leftOut(head)
 	return nil
 }
 

@@ -168,20 +168,19 @@ func (s *Store) Close() error {
 
 // with runs fn as the only user of a session, and in one of the places for statements.
 func (s *Store) with(ctx context.Context, id perdure.SessionID, fn func(*session) error) error {
-	if !sessionNames().MatchString(string(id)) {
-		return fmt.Errorf("%w: %q is no session that could have databases", perdure.Invalid, id)
+	own, err := s.enterTurn(ctx, id)
+	if err != nil {
+		return err
 	}
-	own := s.enter(id)
 	defer s.leave(id, own)
-	for _, place := range []chan struct{}{own.turn, s.slots} {
-		select {
-		case place <- struct{}{}:
-			defer func() { <-place }()
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-s.gone:
-			return errClosed
-		}
+	defer func() { <-own.turn }()
+	select {
+	case s.slots <- struct{}{}:
+		defer func() { <-s.slots }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-s.gone:
+		return errClosed
 	}
 	select {
 	case <-s.gone: // both were there to be had

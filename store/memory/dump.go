@@ -50,6 +50,7 @@ func (v *view) Dump(id perdure.SessionID) (store.SessionDump, error) {
 		d.Files = append(d.Files, f)
 	}
 	d.Values = below(v.values, id)
+	d.Images = v.wholeImages(id)
 	if err := errors.Join(errors.Join(errs[:]...), v.dumpSchedules(&d)); err != nil {
 		return store.SessionDump{}, fmt.Errorf("dump session %s: %w", id, err)
 	}
@@ -192,6 +193,13 @@ func (t *tx) restoreRest(d store.SessionDump) error {
 	for _, v := range d.Values {
 		v.CreatedAt, v.UpdatedAt = micro(v.CreatedAt), micro(v.UpdatedAt)
 		t.values = t.values.put(keptKey(v.Session, v.Key), v)
+	}
+	for _, i := range d.Images {
+		if t.images.has(string(i.ID)) {
+			return fmt.Errorf("%w: image %s exists", perdure.Conflict, i.ID)
+		}
+		i.Data, i.Metadata, i.CreatedAt = clone(i.Data), bytes.Clone(i.Metadata), micro(i.CreatedAt)
+		t.images = t.images.put(string(i.ID), i)
 	}
 	for _, f := range d.Files {
 		f.CreatedAt, f.UpdatedAt = micro(f.CreatedAt), micro(f.UpdatedAt)

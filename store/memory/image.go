@@ -22,15 +22,23 @@ func (v *view) Image(session perdure.SessionID, id perdure.ImageID) (store.Image
 
 // Images lists the images of a session, without their bytes.
 func (v *view) Images(session perdure.SessionID) ([]store.Image, error) {
-	var found []store.Image
+	found := v.wholeImages(session)
+	for i := range found {
+		found[i].Data = nil
+	}
+	return found, nil
+}
+
+// wholeImages is Images with the bytes that are no blob.
+func (v *view) wholeImages(session perdure.SessionID) (found []store.Image) {
 	for _, i := range v.images.from("") {
 		if i.Session == session {
-			i.Data, i.Metadata = nil, bytes.Clone(i.Metadata)
+			i.Data, i.Metadata = clone(i.Data), bytes.Clone(i.Metadata)
 			found = append(found, i)
 		}
 	}
 	slices.SortFunc(found, func(a, b store.Image) int { return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID)) })
-	return found, nil
+	return found
 }
 
 // HasBlob says whether an image's bytes are a blob.

@@ -50,6 +50,7 @@ func (tx *Tx) Dump(id perdure.SessionID) (d store.SessionDump, err error) {
 		func() error { d.Partials, err = list(tx, scanPartial, listPartial, id); return err },
 		func() error { d.Files, err = list(tx, scanWholeFile, listContent, id); return err },
 		func() error { d.Values, err = tx.dumpValues(id); return err },
+		func() error { d.Images, err = tx.wholeImages(id); return err },
 		func() error { return tx.dumpSchedules(&d) },
 	}
 	for _, step := range steps {
@@ -206,6 +207,12 @@ func (tx *Tx) restoreRest(d store.SessionDump) error {
 	}
 	if err := tx.restoreSchedules(d); err != nil {
 		return err
+	}
+	for _, i := range d.Images {
+		n, err := tx.insertImage(i)
+		if err := restored(n, err, "image "+string(i.ID)); err != nil {
+			return err
+		}
 	}
 	return tx.restoreValues(d)
 }

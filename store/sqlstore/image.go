@@ -14,6 +14,7 @@ const imageColumns = `id, session_id, filename, content_type, size_bytes, sha256
 // The statements of images. A session's row is held before its images are counted.
 const (
 	selectImage = `SELECT ` + imageColumns + `, body FROM image WHERE id = $1 AND session_id = $2`
+	wholeImages = `SELECT ` + imageColumns + `, body FROM image WHERE session_id = $1 ORDER BY created_us`
 	listImages  = `SELECT ` + imageColumns + ` FROM image WHERE session_id = $1 ORDER BY created_us`
 	countImages = `SELECT COUNT(*) FROM image WHERE session_id = $1`
 	countBlob   = `SELECT COUNT(*) FROM image WHERE sha256 = $1 AND is_blob`
@@ -41,9 +42,20 @@ func (tx *Tx) Images(session perdure.SessionID) ([]store.Image, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list images of %s: %w", session, err)
 	}
-	// Of one moment by their ids: no collation decides it.
-	slices.SortStableFunc(found, func(a, b store.Image) int { return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID)) })
+	sortImages(found)
 	return found, nil
+}
+
+// sortImages puts images in the order of their creation, and of one moment by their ids: no collation decides it.
+func sortImages(all []store.Image) {
+	slices.SortStableFunc(all, func(a, b store.Image) int { return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID)) })
+}
+
+// wholeImages is Images with the bytes that are no blob.
+func (tx *Tx) wholeImages(session perdure.SessionID) ([]store.Image, error) {
+	found, err := list(tx, scanWholeImage, wholeImages, session)
+	sortImages(found)
+	return found, err
 }
 
 // HasBlob says whether an image's bytes are a blob.
@@ -70,8 +82,7 @@ func (tx *Tx) PutImage(i store.Image) (store.Image, error) {
 	i.CreatedAt = tx.Now()
 	if err == nil {
 		var n int64
-		n, err = tx.exec(insertImage, i.ID, i.Session, bytesOf(i.Filename), i.ContentType, i.SizeBytes, i.SHA256, bytesOf(i.Metadata), i.Blob,
-			micros(i.CreatedAt), bytesOf(i.Data))
+		n, err = tx.insertImage(i)
 		if err == nil && n == 0 {
 			err = fmt.Errorf("%w: it exists", perdure.Conflict)
 		}
@@ -81,6 +92,12 @@ func (tx *Tx) PutImage(i store.Image) (store.Image, error) {
 	}
 	i.Data, i.Metadata = nil, slices.Clone(i.Metadata)
 	return i, nil
+}
+
+// insertImage adds a row as it is, and returns 0 if its id is taken.
+func (tx *Tx) insertImage(i store.Image) (int64, error) {
+	return tx.exec(insertImage, i.ID, i.Session, bytesOf(i.Filename), i.ContentType, i.SizeBytes, i.SHA256, bytesOf(i.Metadata), i.Blob,
+		micros(i.CreatedAt), bytesOf(i.Data))
 }
 
 func scanImage(r row) (store.Image, error) { return scanImageAnd(r) }

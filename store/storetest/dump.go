@@ -1,6 +1,8 @@
 package storetest
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"slices"
 
@@ -109,6 +111,15 @@ func filledDump(s *subject) store.SessionDump {
 	value := filled[store.Value]()
 	value.Session, value.Text = id, "text \x00\xff"
 	d.Values = []store.Value{value}
+	for i, blob := range []bool{false, true} {
+		image := filled[store.Image]()
+		image.ID, image.Session, image.ContentType, image.Metadata, image.Blob, image.CreatedAt = mint[perdure.ImageID](s), id, "image/png", []byte(`{}`), blob, moment(i)
+		sum := sha256.Sum256([]byte("a\xff"))
+		if image.Data, image.SizeBytes, image.SHA256 = []byte("a\xff"), 2, hex.EncodeToString(sum[:]); blob {
+			image.Data = nil
+		}
+		d.Images = append(d.Images, image)
+	}
 	sched := s.newSchedule(id, moment(7))
 	d.Schedules, d.Fires = []perdure.Schedule{sched}, []perdure.Fire{newFire(sched, moment(1)), newFire(sched, moment(2))}
 	return d
@@ -278,6 +289,9 @@ func restoreDamaged(s *subject) {
 		"a value of another":       func(d *store.SessionDump) { d.Values[0].Session = "session_other" },
 		"a value twice":            func(d *store.SessionDump) { d.Values = append(d.Values, d.Values[0]) },
 		"a value without a key":    func(d *store.SessionDump) { d.Values[0].Key = "" },
+		"an image of another":      func(d *store.SessionDump) { d.Images[0].Session = "session_other" },
+		"an image twice":           func(d *store.SessionDump) { d.Images[1] = d.Images[0] },
+		"an image of other bytes":  func(d *store.SessionDump) { d.Images[0].Data = []byte("b\xff") },
 		"a file of another size":   func(d *store.SessionDump) { d.Files[1].SizeBytes++ },
 	} {
 		d := filledDump(s)
