@@ -42,9 +42,9 @@ func fresh(t *testing.T) *sessionsql.Store {
 	return s
 }
 
-func runIn(t *testing.T, s *sessionsql.Store, id perdure.SessionID, database, text string) {
+func runIn(t *testing.T, db tool.SQL, database, text string) {
 	t.Helper()
-	if _, err := s.For(id).Execute(t.Context(), tool.SQLStatement{Database: database, Text: text}); err != nil {
+	if _, err := db.Execute(t.Context(), tool.SQLStatement{Database: database, Text: text}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -53,11 +53,11 @@ func runIn(t *testing.T, s *sessionsql.Store, id perdure.SessionID, database, te
 func TestCopies(t *testing.T) {
 	t.Parallel()
 	from, to := fresh(t), fresh(t)
-	runIn(t, from, "a", "main", "CREATE TABLE note (word TEXT)")
-	runIn(t, from, "a", "main", "INSERT INTO note VALUES ('one')")
-	runIn(t, from, "a", "more", "CREATE VIEW v AS SELECT 1")
+	runIn(t, from.For("a"), "main", "CREATE TABLE note (word TEXT)")
+	runIn(t, from.For("a"), "main", "INSERT INTO note VALUES ('one')")
+	runIn(t, from.For("a"), "more", "CREATE VIEW v AS SELECT 1")
 	copies := copiesOf(t, from, "a")
-	runIn(t, to, "b", "left", "CREATE TABLE gone (word TEXT)")
+	runIn(t, to.For("b"), "left", "CREATE TABLE gone (word TEXT)")
 	if err := to.Restore(t.Context(), "b", copies); err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func TestCopies(t *testing.T) {
 			t.Errorf("%s came as %s, %d bytes as %d", copies[i].Name, again[i].Name, len(copies[i].Content), len(again[i].Content))
 		}
 	}
-	runIn(t, to, "b", "main", "INSERT INTO note VALUES ('two')")
+	runIn(t, to.For("b"), "main", "INSERT INTO note VALUES ('two')")
 	for id, want := range map[perdure.SessionID]string{"a": "[[one]]", "b": "[[one] [two]]"} {
 		s := map[perdure.SessionID]*sessionsql.Store{"a": from, "b": to}[id]
 		found, err := s.For(id).Query(t.Context(), tool.SQLStatement{Database: "main", Text: "SELECT word FROM note ORDER BY word"})
@@ -96,7 +96,7 @@ func TestFrozen(t *testing.T) {
 	if _, err := s.Freeze(ended, "a"); !errors.Is(err, context.Canceled) {
 		t.Errorf("frozen twice: %v", err)
 	}
-	runIn(t, s, "c", "main", "CREATE TABLE t (n)")
+	runIn(t, s.For("c"), "main", "CREATE TABLE t (n)")
 	done := make(chan error)
 	go func() {
 		_, err := s.For("a").Execute(t.Context(), tool.SQLStatement{Text: "CREATE TABLE t (n)"})
@@ -113,7 +113,7 @@ func TestFrozen(t *testing.T) {
 func TestRestoreRefuses(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)
-	runIn(t, s, "a", "main", "CREATE TABLE note (word TEXT)")
+	runIn(t, s.For("a"), "main", "CREATE TABLE note (word TEXT)")
 	good := copiesOf(t, s, "a")[0]
 	wal := sessionsql.Copy{Name: "main", Content: bytes.Clone(good.Content)}
 	wal.Content[18] = 2
