@@ -49,7 +49,7 @@ func softBudgetDetaches(t *testing.T, open Harness) {
 	}
 	s.Release("hold")
 	task := s.came(perdure.TaskSucceeded)
-	want := fmt.Sprintf("home: Background run completed.\n- run_id: %s\n- title: hold\n- tool: hold\n- summary: {\"held\":\"a\"}\n- result_path: %s\n- log_path: %s\n- call_id: %s\n- result: {\"held\":\"a\"}",
+	want := fmt.Sprintf("home: Background run completed.\n- run_id: %s\n- title: hold\n- tool: hold\n- summary: held: a\n- result_path: %s\n- log_path: %s\n- call_id: %s\n- result: {\"held\":\"a\"}",
 		task.Run, task.ResultPath, task.LogPath, left.CallID)
 	if s.final() != want || len(s.results()) != 1 {
 		t.Errorf("got %q\nwant %q", s.final(), want)
