@@ -137,7 +137,7 @@ func causeResult(cause perdure.Cause, row perdure.Call) tool.Result {
 // settled makes the outcome that ends a call: its settlement and tool.completed are one commit (LG7).
 func (e *Effects) settled(run CallRun, row perdure.Call, r tool.Result) Outcome {
 	e.vault.Drop(row.Key)
-	r, _ = e.after(context.Background(), toolCall(row, time.Time{}), r)
+	r, _ = e.gate().After(context.Background(), toolCall(row, time.Time{}), r)
 	record := e.record(row, r)
 	state := perdure.CallSettled
 	fact := perdure.ToolCompleted{

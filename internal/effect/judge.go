@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -16,9 +15,6 @@ import (
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
 )
-
-// hookRounds is how often the hooks may rewrite arguments before the call is blocked (TL35).
-const hookRounds = 2
 
 // judged is what hooks and policies make of a call before it is claimed.
 type judged struct {
@@ -51,148 +47,31 @@ func (e *Effects) judge(ctx context.Context, agent perdure.Agent, t tool.Tool, c
 
 // judgeWhole is judge for a call as it would run, but for what its tool declares secret.
 func (e *Effects) judgeWhole(ctx context.Context, agent perdure.Agent, t tool.Tool, call tool.Call, read bool) judged {
-	j := judged{args: call.Args}
-	deferred, refusal := e.before(ctx, t, &call)
-	if refusal != nil {
-		return judged{args: call.Args, refusal: refusal}
-	}
-	if !bytes.Equal(j.args, call.Args) {
-		j.args = call.Args
-	}
-	wanted := append([]perdure.Permission{{Kind: "tool", Target: call.Tool}}, deferred...)
-	if guarded, ok := t.(tool.Guarded); ok {
-		err := e.guarded("permissions", func() error { wanted = append(wanted, guarded.Permissions(call)...); return nil })
-		if err != nil {
-			return e.refused(j, call, "its permissions cannot be told", err)
-		}
-	}
-	effects := -1 // where the question about the effect stands; -1: nobody asks
+	var more []dispatch.Wish
 	if agent.AskEffects && t.Spec().Class != perdure.Pure {
-		effects = len(wanted)
-		wanted = append(wanted, perdure.Permission{Kind: "effect", Target: call.Tool, Reason: "in this session a person is asked before each effect"})
+		more = append(more, dispatch.Wish{Least: perdure.Ask, Permission: perdure.Permission{
+			Kind: "effect", Target: call.Tool, Reason: "in this session a person is asked before each effect",
+		}})
 	}
-	outside := -1 // likewise, about what was read
 	if read && !t.Spec().Inside {
-		outside = len(wanted)
-		wanted = append(wanted, perdure.Permission{Kind: tool.ReadUntrusted, Target: call.Tool, Reason: "the model read what came from outside, and may follow what it says"})
-	}
-	for i, p := range wanted {
-		base := perdure.Allow
-		if i == 0 && t.Spec().Policy == tool.PolicyRequiresApproval || i > 0 && i <= len(deferred) || i == effects || i == outside && agent.AskUntrusted {
-			base = perdure.Ask
+		wish := dispatch.Wish{Least: perdure.Allow, Permission: perdure.Permission{
+			Kind: tool.ReadUntrusted, Target: call.Tool, Reason: "the model read what came from outside, and may follow what it says",
+		}}
+		if agent.AskUntrusted {
+			wish.Least = perdure.Ask
 		}
-		decision, why, err := e.permit(ctx, call, p)
-		switch {
-		case err != nil:
-			return e.refused(j, call, "its policy failed", err)
-		case decision == perdure.Deny:
-			r := denial(why)
-			j.refusal, j.permissions = &r, nil
-			return j
-		case !decision.Valid():
-			return e.refused(j, call, "its policy failed", fmt.Errorf("%w decision %q", perdure.Invalid, decision))
-		case base.Careful(decision) == perdure.Ask && !agent.DryRun: // in a dry run nobody is asked (AP13)
-			p.Reason = orElse(p.Reason, why)
-			j.permissions = append(j.permissions, p)
-		}
+		more = append(more, wish)
 	}
-	return j
+	j := e.gate().Judge(ctx, t, call, func(rewritten tool.Call) *tool.Result { return e.fault(t, rewritten) }, more...)
+	if agent.DryRun { // nobody is asked (AP13)
+		j.Asks = nil
+	}
+	return judged{args: j.Args, permissions: j.Asks, refusal: j.Refusal}
 }
 
-// permit asks the host's policy.
-func (e *Effects) permit(ctx context.Context, call tool.Call, p perdure.Permission) (d perdure.Decision, why string, err error) {
-	if e.cfg.Permit == nil {
-		return perdure.Undecided, "", nil
-	}
-	err = e.guarded("permit", func() (err error) {
-		d, why, err = e.cfg.Permit(ctx, call, p)
-		return err
-	})
-	return d, why, err
-}
-
-// refused is a call whose check failed: it does not run (AP1).
-func (e *Effects) refused(j judged, call tool.Call, what string, err error) judged {
-	e.cfg.Log.Error("a call is refused", "session", call.Session, "call", call.ID, "tool", call.Tool, "why", what, "error", tool.Chain(err))
-	r := denial("it cannot be checked")
-	j.refusal, j.permissions = &r, nil
-	return j
-}
-
-func denial(why string) tool.Result {
-	r := tool.Failf("Permission denied: %s", orElse(why, "the policy does not allow it"))
-	r.ErrorAs, r.Refused = perdure.ErrorDenied, true
-	return r
-}
-
-// before runs the hooks until none changes the arguments any more, checking them after each round.
-func (e *Effects) before(ctx context.Context, t tool.Tool, call *tool.Call) (deferred []perdure.Permission, refusal *tool.Result) {
-	for round := 0; len(e.cfg.Hooks) > 0; round++ {
-		seen := call.Args
-		deferred = nil
-		for _, hook := range e.cfg.Hooks {
-			var said tool.Before
-			err := e.guarded("before", func() (err error) {
-				said, err = hook.BeforeTool(ctx, *call)
-				return err
-			})
-			switch {
-			case err != nil:
-				return nil, e.refused(judged{}, *call, "a hook failed", err).refusal
-			case said.Block != "":
-				return nil, blocked(said.Block)
-			}
-			deferred = append(deferred, said.Permissions...)
-			if said.Args != nil {
-				call.Args = said.Args
-			}
-		}
-		if bytes.Equal(seen, call.Args) {
-			return deferred, nil
-		}
-		if fault := e.fault(t, *call); fault != nil {
-			fault.ErrorAs, fault.Refused = perdure.ErrorRejected, true
-			return nil, fault
-		}
-		if round+1 >= hookRounds {
-			return nil, blocked(fmt.Sprintf("the hooks do not agree on its arguments after %d rounds", hookRounds))
-		}
-	}
-	return deferred, nil
-}
-
-func blocked(why string) *tool.Result {
-	r := tool.Failf("The call was blocked: %s", why)
-	r.ErrorAs, r.Refused = perdure.ErrorDenied, true
-	return &r
-}
-
-// after shows the hooks a result before anything of it is stored, and says whether its output is withheld.
-func (e *Effects) after(ctx context.Context, call tool.Call, r tool.Result) (tool.Result, bool) {
-	if len(e.cfg.Hooks) == 0 {
-		return r, false
-	}
-	ctx, cancel := context.WithTimeout(ctx, e.cfg.Grace)
-	defer cancel()
-	withheld := false
-	for _, hook := range e.cfg.Hooks {
-		var said tool.After
-		err := e.guarded("after", func() (err error) {
-			said, err = hook.AfterTool(ctx, call, r)
-			return err
-		})
-		if err != nil {
-			r, withheld = tool.Internal(fmt.Errorf("a hook failed: %w", err)), true
-			continue
-		}
-		if said.Result != nil {
-			untrusted := r.Untrusted
-			r = *said.Result
-			r.Untrusted = r.Untrusted || untrusted
-		}
-		withheld = withheld || said.WithholdLog
-	}
-	return r, withheld
+// gate is what judges the calls of this worker.
+func (e *Effects) gate() dispatch.Gate {
+	return dispatch.Gate{Hooks: e.cfg.Hooks, HookTime: e.cfg.Grace, Permit: e.cfg.Permit, Log: e.cfg.Log}
 }
 
 // maxDenials is how many denials of one execution the journal tells.

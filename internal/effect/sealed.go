@@ -175,7 +175,7 @@ func (e *Effects) granted(ctx context.Context, t tool.Tool, recorded json.RawMes
 		if p.Kind != tool.ReadSecret {
 			continue
 		}
-		said, _, err := e.permit(ctx, call, p)
+		said, _, err := e.gate().Decide(ctx, call, p)
 		if err == nil && (said == perdure.Allow || said != perdure.Deny && e.approved(ctx, call, p)) {
 			granted = append(granted, p)
 		}

@@ -131,7 +131,7 @@ func (e *Effects) judgeTask(t perdure.Task, row perdure.Call, r tool.Result, end
 	if stopped {
 		r = causeResult(end.Cause, row)
 	}
-	r, withheld := e.after(context.Background(), toolCall(row, t.DeadlineAt), r)
+	r, withheld := e.gate().After(context.Background(), toolCall(row, t.DeadlineAt), r)
 	record := e.wholeRecord(row, r)
 	v := verdict{result: record, raw: r.Raw, code: r.ExitCode, ended: end}
 	if withheld { // BG5
