@@ -14,6 +14,11 @@ type Permission struct {
 	Reason string `json:"reason,omitempty"` // why it is asked about, for instance a sensitive path; not trusted
 }
 
+// In reports whether a list has the same permission, for whatever reason it is asked for.
+func (p Permission) In(list []Permission) bool {
+	return slices.ContainsFunc(list, func(other Permission) bool { return other.Kind == p.Kind && other.Target == p.Target })
+}
+
 // Decision is what a policy says of a permission. The zero value leaves it to the next policy.
 type Decision string
 
@@ -80,22 +85,14 @@ type Approval struct {
 	NewArgs     json.RawMessage   `json:"new_args,omitempty"` // what the call was approved with instead; it is judged anew (AP5)
 }
 
-// Binds reports whether an answer to a is one to the same question: the same tool, arguments and set of
-// permissions, in whatever order (AP3).
+// Binds reports whether an answer to a is one to the same question: the same tool, the same fingerprint of its arguments and
+// the same set of permissions, in whatever order and for whatever reason (AP3). Without a fingerprint a binds nothing: nobody
+// knows then what was approved.
 func (a Approval) Binds(tool, argsHash string, permissions []Permission) bool {
-	return a.Tool == tool && a.ArgsHash == argsHash && slices.Equal(sorted(a.Permissions), sorted(permissions))
-}
-
-// sorted returns the permissions in an order of their own, without their reasons.
-func sorted(permissions []Permission) []Permission {
-	list := slices.Clone(permissions)
-	for i := range list {
-		list[i].Reason = ""
+	within := func(list, other []Permission) bool {
+		return !slices.ContainsFunc(list, func(p Permission) bool { return !p.In(other) })
 	}
-	slices.SortFunc(list, func(a, b Permission) int {
-		return slices.Compare([]string{a.Kind, a.Target}, []string{b.Kind, b.Target})
-	})
-	return list
+	return a.ArgsHash != "" && a.Tool == tool && a.ArgsHash == argsHash && within(a.Permissions, permissions) && within(permissions, a.Permissions)
 }
 
 // Verdict is a person's answer to an approval.
@@ -146,8 +143,15 @@ func (s *Session) approvalRequest(m Moment, c TurnCall) ApprovalRequested {
 	return ApprovalRequested{Approval: a}
 }
 
-// Resolve is the fact that a verdict comes to. Conflict: the approval is closed, or the person saw other arguments.
-func (a Approval) Resolve(v Verdict) (ApprovalResolved, error) {
+// Expired reports whether the time in which a can be answered is over at a moment, also where nobody has closed it yet.
+func (a Approval) Expired(at time.Time) bool { return !a.ExpiresAt.IsZero() && !at.Before(a.ExpiresAt) }
+
+// Resolve is the fact that a verdict given now comes to. Conflict: the approval is closed, its time is over, or the person saw
+// other arguments. Invalid: the verdict names nobody.
+func (a Approval) Resolve(v Verdict, now time.Time) (ApprovalResolved, error) {
+	if a.State == ApprovalOpen && a.Expired(now) {
+		a.State = ApprovalExpired // whoever closes it comes later
+	}
 	switch {
 	case a.State != ApprovalOpen:
 		return ApprovalResolved{}, fmt.Errorf("%w: approval %s is already closed: %s", Conflict, a.ID, a.State)
@@ -265,7 +269,7 @@ func (s *Session) planned(id CallID) *TurnCall {
 func (s *Session) expire(m Moment) (events []Event) {
 	for _, c := range s.Turn.Calls {
 		a, open := s.Approvals[c.Approval]
-		if c.Phase == CallAsking && open && !a.ExpiresAt.IsZero() && !m.Now.Before(a.ExpiresAt) {
+		if c.Phase == CallAsking && open && a.Expired(m.Now) {
 			events = append(events, s.resolution(m, c, ApprovalResolved{Approval: a.ID, State: ApprovalExpired, By: "runtime"}))
 		}
 	}

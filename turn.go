@@ -113,7 +113,7 @@ func (c TurnCall) ready() bool {
 
 // Allowed reports whether a person allowed a permission when they replaced the call's arguments (AP5).
 func (c TurnCall) Allowed(p Permission) bool {
-	return slices.ContainsFunc(c.Granted, func(g Permission) bool { return g.Kind == p.Kind && g.Target == p.Target })
+	return p.In(c.Granted)
 }
 
 // lane is the lane that the call starts in.

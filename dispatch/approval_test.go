@@ -184,14 +184,27 @@ func TestUnreadQuestionIsWithdrawn(t *testing.T) {
 	})
 }
 
-// TestApprovalOfAForgottenTask is an approved launch whose task another process asked about: it runs under the given id.
+// TestApprovalOfAForgottenTask is an answer to a question of another process. Nobody knows whether it was used, so it does not
+// count; with a place that remembers that it does, under the given id.
 func TestApprovalOfAForgottenTask(t *testing.T) {
 	t.Parallel()
+	l := call("needs-approval", "turn-1", "call-1")
+	l.Task = "task_00000000000000000000000000000001"
+	hash, err := perdure.Fingerprint("needs-approval", l.Call.Args)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Approval = &perdure.Approval{
+		ID: "appr_1", Task: l.Task, Session: "session-1", Call: "call-1", Tool: "needs-approval", ArgsHash: hash, State: perdure.ApprovalApproved,
+	}
 	inRig(t, nil, nil, func(t *testing.T, r *rig) {
-		l := call("needs-approval", "turn-1", "call-1")
-		l.Task = "task_00000000000000000000000000000001"
-		l.Approval = &perdure.Approval{ID: "appr_1", Task: l.Task, Session: "session-1", Call: "call-1", Tool: "needs-approval", State: perdure.ApprovalApproved}
+		_, err := r.Start(t.Context(), l)
 
+		if !errors.Is(err, perdure.Conflict) || len(r.entered) != 0 || len(r.h.ListRunning()) != 0 {
+			t.Errorf("got %v, want Conflict and nothing running", err)
+		}
+	})
+	inRig(t, nil, func(c *dispatch.LoopConfig) { c.UseApproval = new(uses).use }, func(t *testing.T, r *rig) {
 		out := r.launch(t, l)
 		r.release <- 1
 

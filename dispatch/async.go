@@ -71,7 +71,22 @@ func (a *Async) Start(ctx context.Context, l Launch) (StartOutcome, error) {
 		a.release(t)
 		return StartOutcome{}, fmt.Errorf("start task %s: %w", t.id, err)
 	}
+	if err := a.use(ctx, t, l); err != nil {
+		a.release(t)
+		return StartOutcome{}, err
+	}
 	return a.begin(ctx, t, l)
+}
+
+// use claims the approval of a launch that is about to run: the last thing before it does.
+func (a *Async) use(ctx context.Context, t *task, l Launch) error {
+	a.mu.Lock()
+	runs := l.Approval != nil && refused(l, t.question(), time.Now()) == nil
+	a.mu.Unlock()
+	if !runs {
+		return nil
+	}
+	return a.cfg.use(ctx, l)
 }
 
 // reserve finds the task of a launch or makes it, and keeps others from starting it too.
@@ -85,8 +100,16 @@ func (a *Async) reserve(l *Launch) (*task, error) {
 	if l.Task == "" {
 		l.Task = a.cfg.NewID()
 	}
+	routed := l.Call
+	patched, err := patch(*l)
+	if err != nil {
+		return nil, err
+	}
+	if patched != nil {
+		routed.Args = patched
+	}
 	spec := a.cfg.Spec(l.Call.Tool)
-	next := RouteCall(l.Spawned, a.cfg.Route(l.Call), spec.SoftBudget)
+	next := RouteCall(l.Spawned, a.cfg.Route(routed), spec.SoftBudget)
 
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -94,6 +117,9 @@ func (a *Async) reserve(l *Launch) (*task, error) {
 		return nil, fmt.Errorf("start task %s: %w: shutting down", l.Task, perdure.Unavailable)
 	}
 	t := a.tasks[l.Task]
+	if err := a.cfg.known(*l, t != nil); err != nil {
+		return nil, err
+	}
 	switch {
 	case t != nil && (l.Approval == nil || t.begins):
 		return nil, fmt.Errorf("start task %s: %w: it exists already", l.Task, perdure.Conflict)
@@ -145,10 +171,7 @@ func (a *Async) begin(ctx context.Context, t *task, l Launch) (StartOutcome, err
 	if t.settling {
 		return StartOutcome{}, fmt.Errorf("start task %s: %w: already closed", t.id, perdure.Conflict)
 	}
-	refusal := denied(l.Approval, t.question())
-	if refusal == nil && !sameCall(l.Call, t.call) {
-		refusal = denied(&perdure.Approval{}, t.question())
-	}
+	refusal := refused(l, t.question(), time.Now())
 	t.set(l)
 	fresh, was := t.state == "", t.lane
 	if refusal != nil {
@@ -162,6 +185,9 @@ func (a *Async) begin(ctx context.Context, t *task, l Launch) (StartOutcome, err
 		return out, nil
 	}
 	t.lane, t.approval, t.values = t.next.Lane, l.Approval, context.WithoutCancel(ctx)
+	if patched, _ := patch(l); patched != nil {
+		t.call.Args = patched
+	}
 	if was == perdure.Foreground && t.lane != was {
 		a.leaveTurn(t)
 	}
@@ -221,7 +247,7 @@ func (a *Async) execute(t *task) error {
 			if out.Approval != nil {
 				a.mu.Lock()
 				defer a.mu.Unlock()
-				t.outcome = out.Approval
+				t.outcome = &out
 			}
 			return out.Result
 		},

@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -17,8 +18,10 @@ type Dispatcher interface {
 	// Start begins a call, or goes on with one that was asked about. ctx is the turn's: when it ends, the call is
 	// cancelled unless it has left the foreground by then (LN18). Its values reach the tool.
 	//
-	// Invalid: the launch names no tool or call. Conflict: the task exists already, or its approval was closed.
-	// Limit: no place, and no place in the queue. Unavailable: shut down. After an error nothing runs.
+	// Invalid: the launch names no tool or call, or the new arguments of its approval are no JSON. Conflict: the task exists
+	// already, or its approval is closed, was used, or is one that an earlier process asked for while LoopConfig.UseApproval is
+	// nil. Limit: no slot, and no room in the queue. Unavailable: shut down. Other errors are those of the Journal and of
+	// UseApproval. After an error nothing runs, and a question that was open still is.
 	Start(ctx context.Context, l Launch) (StartOutcome, error)
 	// WaitTurn returns the next update of a turn, in the order in which they happened. False: none is there and
 	// none is to come, or ctx has ended. An update that is there wins over the end of ctx (LN12).
@@ -33,14 +36,20 @@ type Dispatcher interface {
 	Handle() Handle
 }
 
-// Execute carries out one call. approved is set for a call that a person let through, and is nil otherwise. An
-// unknown tool and arguments that do not fit are its results too, with Refused set. A panic becomes an internal error.
+// Execute carries out one call. approved is the answer of a person who let the call through, and nil otherwise; call.Args are
+// then what was approved, or what that person replaced it with (Approval.NewArgs). The dispatcher has compared the answer with
+// the task, the call, the tool and the arguments. What may need more permissions than it did when it asked, for instance after a
+// restart or with new arguments, compares them with approved.Permissions ([perdure.Permission.In]), and may ask again.
+//
+// An unknown tool and arguments that do not fit are its results too, with Refused set. A panic becomes an internal error. It is
+// called by many goroutines at once, and ends with its ctx.
 type Execute func(ctx context.Context, call tool.Call, approved *perdure.Approval) Outcome
 
 // Outcome is what came of an execution.
 type Outcome struct {
 	Result   tool.Result
 	Approval *perdure.Approval // set: the tool was not entered, a person is to be asked first; Result does not count
+	Args     json.RawMessage   // with Approval: the arguments that the person is asked about and the call goes on with; nil: those of the call
 }
 
 // Launch is a call to be run (LN10).
@@ -79,7 +88,8 @@ type Item struct {
 	Metadata map[string]string // of the request
 }
 
-// Asked is a call that waits for a person. It goes on, or is denied, with a launch that names Task and holds the answer.
+// Asked is a call that waits for a person. It goes on, or is denied, with a launch that names Task and holds the answer, once.
+// Written down as JSON and read back by another process, it is launched with Call too, since nothing else knows it there.
 type Asked struct {
 	Task     perdure.TaskID
 	Call     tool.Call
@@ -127,11 +137,15 @@ type LoopConfig struct {
 	Route    func(tool.Call) Route // the host's policy; nil: unset
 	Kill     func(tool.Call, bool) // stops a call by more than its context, by force if told so (RC4); nil: no call has more
 	NewID    func() perdure.TaskID // nil: time-ordered and random
-	Journal  Journal               // nil: nothing outlives the process
-	Caps     Caps
-	Keep     int    // tasks that have ended and can still be looked up, the newest; 0: DefaultKeep
-	Replay   int    // events that a subscriber can go back to, the newest; 0: DefaultReplay
-	Runner   Config // how work is stopped
+	// UseApproval claims the approval that a call is about to run with, durably, so that it counts once in all processes. It
+	// answers perdure.Conflict where the id was claimed before; after any error nothing runs. It is called by many goroutines
+	// at once, after Journal.Begin. nil: an approval counts only in the process that asked for it, which remembers that.
+	UseApproval func(ctx context.Context, a perdure.Approval) error
+	Journal     Journal // nil: nothing outlives the process
+	Caps        Caps
+	Keep        int    // tasks that have ended and can still be looked up, and open questions of an Inline: the newest; 0: DefaultKeep
+	Replay      int    // events that a subscriber can go back to, the newest; 0: DefaultReplay
+	Runner      Config // how work is stopped
 }
 
 // checked fills in the defaults. Invalid: there is nothing that executes.

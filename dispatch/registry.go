@@ -8,9 +8,17 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// ForRegistry returns a config that runs the tools of a registry: unknown names and arguments that do not fit are refused,
-// and a tool whose policy requires it is asked about first. env, which may be nil, says what a call may reach.
+// ForRegistry is [Gate.ForRegistry] of a Gate without hooks and policy.
 func ForRegistry(tools *tool.Registry, env func(tool.Call) tool.Env) LoopConfig {
+	return Gate{}.ForRegistry(tools, env)
+}
+
+// ForRegistry returns a config that runs the tools of a registry as the engines do: unknown names and arguments that do not fit
+// are refused, the gate judges each call, and its hooks see each result. An approved call is judged again with what it runs with:
+// a permission that nobody allowed is asked for when a person replaced the arguments, and is a denial otherwise. A tool that the
+// client answers (tool.PolicyClientSide) is refused, since a loop has no client. env, which may be nil, says what a call may
+// reach; it is called by many goroutines at once.
+func (g Gate) ForRegistry(tools *tool.Registry, env func(tool.Call) tool.Env) LoopConfig {
 	if env == nil {
 		env = func(tool.Call) tool.Env { return tool.Env{} }
 	}
@@ -18,23 +26,20 @@ func ForRegistry(tools *tool.Registry, env func(tool.Call) tool.Env) LoopConfig 
 		Execute: func(ctx context.Context, call tool.Call, approved *perdure.Approval) Outcome {
 			t, ok := tools.Get(call.Tool)
 			if !ok {
-				r := tool.Error("Tool not found: " + call.Tool)
-				r.Refused = true
-				return Outcome{Result: r}
+				return Outcome{Result: unfit("Tool not found: " + call.Tool)}
 			}
-			if own, ok := t.(tool.SelfValidating); !ok || !own.ValidatesItself() {
-				if refused := tools.Validate(call.Tool, call.Args); refused != nil {
-					return Outcome{Result: *refused}
-				}
-			}
-			if t.Spec().Policy == tool.PolicyRequiresApproval && approved == nil {
-				return Outcome{Approval: question(call)}
+			question, refusal := g.admit(ctx, tools, t, &call, approved)
+			switch {
+			case refusal != nil:
+				return Outcome{Result: *refusal}
+			case question != nil:
+				return Outcome{Approval: question, Args: call.Args}
 			}
 			result, err := tools.Execute(ctx, call, env(call))
 			if err != nil { // it was taken out in this moment
-				result = tool.Error(err.Error())
-				result.Refused = true
+				return Outcome{Result: unfit(err.Error())}
 			}
+			result, _ = g.After(context.WithoutCancel(ctx), call, result)
 			return Outcome{Result: result}
 		},
 		Spec: func(name string) tool.Spec {
@@ -59,15 +64,63 @@ func ForRegistry(tools *tool.Registry, env func(tool.Call) tool.Env) LoopConfig 
 	}
 }
 
-// question asks a person about a call, bound to its arguments.
-func question(call tool.Call) *perdure.Approval {
-	args := call.Args
-	if len(args) == 0 {
-		args = []byte("{}")
+// unfit is the result of a call that cannot be made.
+func unfit(text string) tool.Result {
+	r := tool.Error(text)
+	r.Refused = true
+	return r
+}
+
+// admit decides whether a call runs: nothing says that it does, with the arguments that stand in call then.
+func (g Gate) admit(ctx context.Context, tools *tool.Registry, t tool.Tool, call *tool.Call, approved *perdure.Approval) (*perdure.Approval, *tool.Result) {
+	check := func(call tool.Call) *tool.Result {
+		if own, ok := t.(tool.SelfValidating); ok && own.ValidatesItself() {
+			return nil
+		}
+		return tools.Validate(call.Tool, call.Args)
 	}
-	hash, err := perdure.Fingerprint(call.Tool, args)
-	if err != nil { // the arguments bind it then
-		hash = string(args)
+	if fault := check(*call); fault != nil {
+		return nil, fault
 	}
-	return &perdure.Approval{ArgsHash: hash, Permissions: []perdure.Permission{{Kind: "tool", Target: call.Tool}}, Kind: "tool", Summary: "Run " + call.Tool}
+	if t.Spec().Policy == tool.PolicyClientSide {
+		r := unfit(call.Tool + " is answered by the client, and this loop has no client that answers calls.")
+		r.ErrorAs = perdure.ErrorDenied
+		return nil, &r
+	}
+	judged, was := g.Judge(ctx, t, *call, check), callHash(*call)
+	if judged.Refusal != nil {
+		return nil, judged.Refusal
+	}
+	call.Args = judged.Args
+	granted := judged.Allowed
+	if len(judged.Asks) > 0 {
+		if approved == nil {
+			return question(*call, judged.Asks), nil
+		}
+		patched := len(approved.NewArgs) > 0
+		for _, p := range judged.Asks {
+			switch {
+			case p.In(approved.Permissions):
+				granted = append(granted, p)
+			case patched: // all of them again: the answer has to stand by itself
+				return question(*call, judged.Asks), nil
+			default:
+				return nil, deniedBecause(perdure.TextNotMatching)
+			}
+		}
+		if !patched && callHash(*call) != was { // the person saw other arguments than the hooks make of them now
+			return nil, deniedBecause(perdure.TextNotMatching)
+		}
+	}
+	for _, p := range granted {
+		if p.Kind == tool.ReadSecret {
+			call.Granted = append(call.Granted, p)
+		}
+	}
+	return nil, nil
+}
+
+// question asks a person for the permissions of a call. The dispatcher binds it to the arguments.
+func question(call tool.Call, asks []perdure.Permission) *perdure.Approval {
+	return &perdure.Approval{Permissions: asks, Kind: "tool", Why: asks[0].Reason, Summary: "Run " + call.Tool}
 }

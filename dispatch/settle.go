@@ -73,7 +73,10 @@ func (a *Async) returned(t *task, end End) {
 	t.settling = true
 	a.mu.Unlock()
 	if asked != nil {
-		a.ask(t, bound(*asked, a.snapshot(t), t.call))
+		if asked.Args != nil { // a hook replaced them: a person is asked about these
+			t.call.Args = asked.Args
+		}
+		a.ask(t, bound(*asked.Approval, a.snapshot(t), t.call))
 		return
 	}
 	a.settle(t, judge(t.call.ID, t.begun, end))

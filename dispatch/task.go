@@ -13,7 +13,7 @@ type task struct {
 	id       perdure.TaskID
 	number   int64 // in the order of their making
 	metadata map[string]string
-	call     tool.Call
+	call     tool.Call // its arguments are replaced only while nothing runs
 	spec     tool.Spec
 
 	state    perdure.TaskState
@@ -31,7 +31,7 @@ type task struct {
 	wasAsked    bool              // of a person, at some time
 	settling    bool              // its end is decided and perhaps not recorded yet
 	approval    *perdure.Approval // open, or the answer that it goes on with
-	outcome     *perdure.Approval // what its execution asked for
+	outcome     *Outcome          // set: its execution asked for an approval
 	canceled    *perdure.CancelReceipt
 	result      *perdure.ToolResult // terminal only
 

@@ -1,7 +1,6 @@
 package dispatch
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -81,64 +80,6 @@ func notEntered(cause perdure.Cause) tool.Result {
 	r := Stopped(cause, 0)
 	r.Refused = true
 	return r
-}
-
-// denied is the result of a call that a person did not let through, or nil. The answer must be one to what was asked
-// (AP3, AP6).
-func denied(answer *perdure.Approval, asked Asked) *tool.Result {
-	if answer == nil {
-		return nil
-	}
-	text := perdure.TextNotMatching
-	switch answer.State {
-	case perdure.ApprovalApproved:
-		if answers(*answer, asked) {
-			return nil
-		}
-	case perdure.ApprovalExpired:
-		text = perdure.TextExpired
-	case perdure.ApprovalDenied, perdure.ApprovalVoid:
-		text = perdure.TextDenied
-		if answer.Note != "" {
-			text = answer.Note
-		}
-	}
-	r := tool.Error(text)
-	r.ErrorAs, r.Refused = perdure.ErrorDenied, true
-	return &r
-}
-
-// answers reports whether an approval is one to this question, as far as it is known: after a restart only the
-// launch says what was asked.
-func answers(a perdure.Approval, asked Asked) bool {
-	q := asked.Approval
-	if a.Task != asked.Task || a.Call != asked.Call.ID || a.Tool != asked.Call.Tool || a.Session != asked.Call.Session {
-		return false
-	}
-	return q.ID == "" || a.ID == q.ID && a.Binds(q.Tool, q.ArgsHash, q.Permissions)
-}
-
-// sameCall reports whether a launch goes on with the call that was asked about. A launch without a call does.
-func sameCall(l, asked tool.Call) bool {
-	return l.Tool == "" || l.Tool == asked.Tool && l.ID == asked.ID && l.Session == asked.Session && bytes.Equal(l.Args, asked.Args)
-}
-
-// bound fills in what a question of the executor leaves to the dispatcher.
-func bound(a perdure.Approval, s Snapshot, call tool.Call) perdure.Approval {
-	a.Task, a.Session, a.Call, a.Tool, a.State = s.Task, s.Session, s.Call, s.Tool, perdure.ApprovalOpen
-	if a.ID == "" {
-		a.ID = newID[perdure.ApprovalID]()
-	}
-	if a.Args == nil {
-		a.Args = call.Args
-	}
-	if a.Class == "" {
-		a.Class = call.Class
-	}
-	if a.RequestedAt.IsZero() {
-		a.RequestedAt = time.Now()
-	}
-	return a
 }
 
 // filled is the call as its tool sees it, but for the task and the deadline.

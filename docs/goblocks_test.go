@@ -133,7 +133,7 @@ func importable(t *testing.T) map[string]string {
 			all[path.Base(folder)] = ours + "/" + folder
 		}
 	}
-	for _, name := range []string{"context", "encoding/json", "errors", "fmt", "net/http", "time"} {
+	for _, name := range []string{"context", "encoding/json", "errors", "fmt", "io/fs", "net/http", "os", "path/filepath", "time"} {
 		all[path.Base(name)] = name
 	}
 	return all

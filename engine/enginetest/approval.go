@@ -24,6 +24,7 @@ func approvalLaws() []law {
 		{"InterruptClosesApprovals", interruptCloses},
 		{"InterruptingMessageClosesApprovals", interruptingCloses},
 		{"ApprovalSurvivesKill", approvalSurvives},
+		{"PatchedApprovalSurvivesKill", patchedSurvives},
 		{"SeveralAnsweredInAnyOrder", severalAnswered},
 		{"RoutedAsksFirst", routedAsks},
 		{"HookRewrites", hookRewrites},
@@ -261,6 +262,27 @@ func approvalSurvives(t *testing.T, open Harness) { // AP7
 
 	if n := len(facts[perdure.ApprovalRequested](s)); n != 1 || len(s.Effects("needs")) != 1 || s.final() != "done" {
 		t.Errorf("asked %d times, %d effects", n, len(s.Effects("needs")))
+	}
+}
+
+// patchedSurvives pins AP3 and AP5 over a crash: the new arguments run, once, whatever is answered afterwards.
+func patchedSurvives(t *testing.T, open Harness) {
+	s := begin(t, open, Setup{Script: oneTool("needs", "{text: a}")})
+	s.say("go")
+	a := s.asked(1)
+	s.crash()
+	verdict := perdure.Verdict{Approve: true, By: "user", Args: json.RawMessage(`{"text":"b"}`)}
+	s.decide(a.ID, verdict)
+	s.crash()
+	s.rest()
+	_, again := s.eng.DecideApproval(s.ctx, a.ID, verdict)
+	s.rest()
+
+	if n := len(facts[perdure.ApprovalRequested](s)); n != 1 || len(s.Effects("needs")) != 1 || s.results()[0] != `{"did":"b"}` {
+		t.Errorf("asked %d times, %d effects, results %q, want one effect with the new arguments", n, len(s.Effects("needs")), s.results())
+	}
+	if !errors.Is(again, perdure.Conflict) {
+		t.Errorf("the verdict again: got %v, want Conflict", again)
 	}
 }
 

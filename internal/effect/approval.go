@@ -34,7 +34,7 @@ func (e *Effects) DecideApproval(ctx context.Context, id perdure.ApprovalID, v p
 		if a, err = tx.Approval(id); err != nil {
 			return err
 		}
-		resolved, err := a.Resolve(v)
+		resolved, err := a.Resolve(v, tx.Now())
 		if err != nil {
 			return err
 		}
@@ -174,7 +174,7 @@ func (e *Effects) ExpireApprovals(ctx context.Context) error {
 		open, err := r.Approvals(store.ApprovalFilter{State: perdure.ApprovalOpen})
 		due = nil
 		for _, a := range open {
-			if a.Task != "" && !a.ExpiresAt.IsZero() && !r.Now().Before(a.ExpiresAt) {
+			if a.Task != "" && a.Expired(r.Now()) {
 				due = append(due, a)
 			}
 		}

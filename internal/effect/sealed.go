@@ -191,6 +191,6 @@ func (e *Effects) approved(ctx context.Context, call tool.Call, p perdure.Permis
 		return err
 	})
 	return err == nil && slices.ContainsFunc(found, func(a perdure.Approval) bool {
-		return slices.ContainsFunc(a.Permissions, func(given perdure.Permission) bool { return given.Kind == p.Kind && given.Target == p.Target })
+		return p.In(a.Permissions)
 	})
 }
