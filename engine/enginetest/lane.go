@@ -229,7 +229,7 @@ func (s *scene) hears(kind, text string) <-chan error {
 // detachCap pins BG16 and BG17: without a place the call stays where it is, says so, and tries again.
 func detachCap(t *testing.T, open Harness) {
 	s := begin(t, open, Setup{Script: leaving(ask("hold", "{text: a}"), ask("hold_note", "{text: b}")), SoftBudget: soon, Detached: 1})
-	told := s.hears("tool.progress", "There is no place in the background")
+	told := s.hears("tool.progress", "There is no slot in the background")
 	s.say("go")
 	first := s.onlyTaskOf(s.left().TaskID)
 	if err := <-told; err != nil {

@@ -14,16 +14,16 @@ import (
 )
 
 // Overflow is what happens to a background run for which there is no place (BG17).
-type Overflow = effect.Overflow
+type Overflow = perdure.Overflow
 
 // Guard looks at the text of an answer while it comes (TN9).
 type Guard = effect.Guard
 
 // The policies for overflow. The zero value of Config is queue.
 const (
-	OverflowQueue  = effect.OverflowQueue
-	OverflowReject = effect.OverflowReject
-	OverflowEvict  = effect.OverflowEvict
+	OverflowQueue  = perdure.OverflowQueue
+	OverflowReject = perdure.OverflowReject
+	OverflowEvict  = perdure.OverflowEvict
 )
 
 // Config is what an engine is made of. Store, Model and Tools are required.

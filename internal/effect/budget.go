@@ -255,19 +255,19 @@ func (e *Effects) reserveTask(tx store.Tx, o *owner, t perdure.Task) error {
 		Who: o.who(), Work: budget.WorkOfCall(t.LedgerKey().Call), Uses: callUses(t.Tool, len(t.Spec.Arguments)),
 	})
 	if err == nil && refused != nil {
-		err = &unpaid{noPlace{"Not started: " + refused.Why + "."}, refused.Why}
+		err = &unpaid{perdure.NoSlot{Text: "Not started: " + refused.Why + "."}, refused.Why}
 	}
 	return err
 }
 
 // unpaid is a run that a budget refused. To a model it is one for which there is no place.
 type unpaid struct {
-	noPlace
+	perdure.NoSlot
 	why string
 }
 
 // Unwrap returns the words.
-func (u *unpaid) Unwrap() error { return &u.noPlace }
+func (u *unpaid) Unwrap() error { return &u.NoSlot }
 
 // Unpaid says why a budget refused a run, if that is what an error is.
 func Unpaid(err error) (why string, refused bool) {

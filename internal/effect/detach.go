@@ -163,7 +163,7 @@ func (c *callRun) stays(err error) {
 	c.mu.Lock()
 	c.kept = err
 	c.mu.Unlock()
-	var full *noPlace
+	var full *perdure.NoSlot
 	if !errors.As(err, &full) {
 		c.e.cfg.Log.Warn("a call could not leave its turn", "tool", c.row.Tool, "call", c.row.Key, "error", err)
 		return
@@ -173,7 +173,7 @@ func (c *callRun) stays(err error) {
 	c.told = true
 	c.mu.Unlock()
 	if !told {
-		c.sink.Status(full.text)
+		c.sink.Status(full.Text)
 	}
 }
 
@@ -181,10 +181,10 @@ func (c *callRun) stays(err error) {
 func (c *callRun) reason() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var full *noPlace
+	var full *perdure.NoSlot
 	switch {
 	case errors.As(c.kept, &full):
-		return full.text
+		return full.Text
 	case c.kept != nil:
 		return "the task could not be recorded"
 	}
@@ -275,11 +275,7 @@ func (e *Effects) mayDetach(tx store.Reader, session perdure.SessionID) error {
 		detached = max(detached, counts[0].Detached)
 	}
 	_, ofProcess := e.cfg.Runner.Places(session)
-	capped := e.cfg.PerSessionDetached > 0 && e.cfg.Overflow != OverflowEvict // there the oldest goes instead (BG17)
-	if capped && detached >= e.cfg.PerSessionDetached || e.cfg.PerProcess > 0 && ofProcess >= e.cfg.PerProcess {
-		return &noPlace{"There is no place in the background: the call stays in the foreground until one is free."}
-	}
-	return nil
+	return e.cfg.Overflow.AdmitDetached(e.slotCaps(), perdure.SlotUse{Detached: detached, PerProcess: ofProcess})
 }
 
 // callTask is a call that becomes a task.

@@ -32,16 +32,6 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// Overflow is what happens to a background run for which there is no place (BG17).
-type Overflow string
-
-// The policies for overflow. The zero value is queue.
-const (
-	OverflowQueue  Overflow = "queue"
-	OverflowReject Overflow = "reject"
-	OverflowEvict  Overflow = "evict_oldest" // the oldest live background task of the session is canceled
-)
-
 // Config is what carrying out commands needs. Store, Model, Tools, Runner and Worker are required.
 type Config struct {
 	Store store.Store
@@ -71,7 +61,7 @@ type Config struct {
 	PerSession         int           // places of a session; 0: 5 (BG16)
 	PerProcess         int           // places of the process; 0: 64
 	QueueLength        int           // queued runs a session; 0: 32
-	Overflow           Overflow      //
+	Overflow           perdure.Overflow
 	PerSessionDetached int           // detached calls of a session, which take none of its places; 0: 32 (BG16)
 	EvictCap           int           // live background tasks of a session before the oldest goes, with OverflowEvict; 0: 32
 	DeferAbove         int           // TL37; 0: 40; -1: off

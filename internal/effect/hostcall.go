@@ -221,9 +221,9 @@ func (e *Effects) makeHostCall(ctx context.Context, o HostOrder, by hostCaller) 
 		return HostCall{}, err
 	}
 	started, err := e.startHost(ctx, task, j.permissions, by.owner)
-	var full *noPlace
+	var full *perdure.NoSlot
 	if errors.As(err, &full) { // a budget says no
-		refused := tool.Error(full.text)
+		refused := tool.Error(full.Text)
 		refused.ErrorAs, refused.Refused = perdure.ErrorRejected, true
 		return refusedHost(key.Call, refused)
 	}

@@ -82,7 +82,7 @@ func (e *Effects) spawnAs(ctx context.Context, o spawnOrder) (tool.Spawned, erro
 // evict cancels the oldest live background tasks of a session that has more of them than it may, where that is the
 // policy (BG17, BG18). The newest one is never the one that goes.
 func (e *Effects) evict(ctx context.Context, session perdure.SessionID) {
-	for e.cfg.Overflow == OverflowEvict && e.cfg.EvictCap > 0 {
+	for e.cfg.Overflow == perdure.OverflowEvict && e.cfg.EvictCap > 0 {
 		var live []perdure.Task
 		err := e.cfg.Store.View(ctx, func(r store.Reader) (err error) {
 			live, err = r.Tasks(store.TaskFilter{Session: session, States: []perdure.TaskState{
@@ -93,7 +93,7 @@ func (e *Effects) evict(ctx context.Context, session perdure.SessionID) {
 		live = slices.DeleteFunc(live, func(t perdure.Task) bool {
 			return t.CancelRequested() || t.Kind != perdure.KindBackgroundTool && t.Kind != perdure.KindExternalAgent // on its way out, or none of these
 		})
-		if err != nil || len(live) <= e.cfg.EvictCap {
+		if err != nil || e.cfg.Overflow.Excess(e.slotCaps(), len(live)) == 0 {
 			return // what could not be read is counted at the next start
 		}
 		oldest := live[0]
@@ -252,17 +252,14 @@ func (e *Effects) place(tx store.Reader, session perdure.SessionID) (free bool, 
 	if e.cfg.PerSession > 0 || e.cfg.PerProcess > 0 { // counting them takes time where they are many
 		ofSession, ofProcess = e.cfg.Runner.Places(session)
 	}
-	sessionFull := e.cfg.PerSession > 0 && max(running, ofSession) >= e.cfg.PerSession && e.cfg.Overflow != OverflowEvict
-	processFull := e.cfg.PerProcess > 0 && ofProcess >= e.cfg.PerProcess
-	switch {
-	case !sessionFull && !processFull && queued == 0:
-		return true, 0, nil
-	case e.cfg.Overflow != OverflowReject && (e.cfg.QueueLength == 0 || queued < e.cfg.QueueLength):
-		return false, queued + 1, nil
-	case processFull && !sessionFull:
-		return false, 0, &noPlace{text: fmt.Sprintf("Worker is already running the maximum %d active background runs. Try again after an existing run finishes.", e.cfg.PerProcess)}
-	default:
-		return false, 0, &noPlace{text: fmt.Sprintf("Maximum %d active background runs per session. Wait for an existing run to finish before starting another.", e.cfg.PerSession)}
+	use := perdure.SlotUse{PerSession: max(running, ofSession), PerProcess: ofProcess, Queued: queued}
+	return e.cfg.Overflow.Admit(e.slotCaps(), use)
+}
+
+// slotCaps bounds the background runs of this worker.
+func (e *Effects) slotCaps() perdure.SlotCaps {
+	return perdure.SlotCaps{
+		PerSession: e.cfg.PerSession, PerProcess: e.cfg.PerProcess, Detached: e.cfg.PerSessionDetached, Queued: e.cfg.QueueLength, Live: e.cfg.EvictCap,
 	}
 }
 
@@ -274,15 +271,6 @@ func countTasks(r store.Reader, state perdure.TaskState, session perdure.Session
 	}
 	return counts[0].N, nil
 }
-
-// noPlace is a cap that is reached, in the words that the model reads (8.1 rows 19, 20).
-type noPlace struct{ text string }
-
-// Error returns the words.
-func (n *noPlace) Error() string { return n.text }
-
-// Is reports Limit.
-func (n *noPlace) Is(target error) bool { return target == perdure.Limit }
 
 // claimTask claims the task's row in the effect ledger: a new one, or the one of an earlier execution.
 func (e *Effects) claimTask(tx store.Tx, task perdure.Task) (perdure.Call, error) {
@@ -342,12 +330,12 @@ func (e *Effects) deadlineOf(task perdure.Task) time.Duration {
 // commit of its start, and it runs, or waits in the queue, by the caps of BG16 (LN2).
 func (s *step) claimRouted(c perdure.ClaimCall) error {
 	free, position, err := s.e.begins(s.tx, s.d.ID)
-	var full *noPlace
+	var full *perdure.NoSlot
 	if errors.As(err, &full) {
 		if err := s.giveBack(c.Call.ID); err != nil {
 			return err
 		}
-		refused := perdure.Refused(c.Call.ID, perdure.ErrorRejected, full.text)
+		refused := perdure.Refused(c.Call.ID, perdure.ErrorRejected, full.Text)
 		return s.tell(c.Event, perdure.ToolCompleted{CallID: c.Call.ID, Name: c.Call.Name, Status: refused.Status(), Result: refused})
 	}
 	if err != nil {

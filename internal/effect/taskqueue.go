@@ -79,7 +79,7 @@ func (e *Effects) leftWhileAsking(t perdure.Task) bool {
 // foreground takes none of its session's (BG16).
 func (e *Effects) full(t perdure.Task) bool {
 	ofSession, ofProcess := e.cfg.Runner.Places(t.Session)
-	capped := e.cfg.PerSession > 0 && e.cfg.Overflow != OverflowEvict && !t.Beside()
+	capped := e.cfg.PerSession > 0 && e.cfg.Overflow != perdure.OverflowEvict && !t.Beside()
 	return capped && ofSession >= e.cfg.PerSession || e.cfg.PerProcess > 0 && ofProcess >= e.cfg.PerProcess
 }
 
