@@ -26,19 +26,20 @@ type Async struct {
 	host   *Subscription  // of Handle().NextEvent
 	group  sync.WaitGroup // ends that are recorded again
 
-	mu      sync.Mutex // guards all below; taken before any of the runner's
-	tasks   map[perdure.TaskID]*task
-	live    map[perdure.TaskID]*task // those that have not ended
-	ended   []perdure.TaskID         // those that have, the oldest first
-	turns   map[perdure.TurnID]*turn
-	pending []late                     // for the loops, in the order in which they ended
-	ready   []lateItem                 // for the host
-	asksFor map[perdure.SessionID]bool // a turn was asked for since the session last took what was pending
-	made    int64
-	queue   []*task // for a place, the oldest first
-	events  events
-	changed chan struct{} // closed and forgotten when anything changes; nil: nobody waits
-	closed  bool
+	mu       sync.Mutex // guards all below; taken before any of the runner's
+	tasks    map[perdure.TaskID]*task
+	live     map[perdure.TaskID]*task // those that have not ended
+	ended    []perdure.TaskID         // those that have, the oldest first
+	turns    map[perdure.TurnID]*turn
+	pending  []late                     // for the loops, in the order in which they ended
+	ready    []lateItem                 // for the host
+	asksFor  map[perdure.SessionID]bool // a turn was asked for since the session last took what was pending
+	made     int64
+	queue    []*task            // for a place, the oldest first
+	admitted map[*task]struct{} // background starts that have a slot and ask the journal
+	events   events
+	changed  chan struct{} // closed and forgotten when anything changes; nil: nobody waits
+	closed   bool
 }
 
 // NewAsync returns a dispatcher whose work lives until Shutdown, or until root ends. Invalid: cfg cannot be used.
@@ -55,7 +56,7 @@ func NewAsync(root context.Context, cfg LoopConfig) (*Async, error) {
 	}
 	a := &Async{
 		cfg: cfg, log: cfg.Runner.Log, runner: NewRunner(root, cfg.Runner), tasks: map[perdure.TaskID]*task{}, live: map[perdure.TaskID]*task{},
-		turns: map[perdure.TurnID]*turn{}, asksFor: map[perdure.SessionID]bool{}, events: events{ring: make([]Event, cfg.Replay)},
+		turns: map[perdure.TurnID]*turn{}, asksFor: map[perdure.SessionID]bool{}, admitted: map[*task]struct{}{}, events: events{ring: make([]Event, cfg.Replay)},
 	}
 	a.host = &Subscription{a: a}
 	return a, nil
@@ -71,15 +72,20 @@ func (a *Async) Start(ctx context.Context, l Launch) (StartOutcome, error) {
 		a.release(t)
 		return StartOutcome{}, fmt.Errorf("start task %s: %w", t.id, err)
 	}
-	if err := a.use(ctx, t, l); err != nil {
+	if err := a.claim(ctx, t, l); err != nil {
 		a.release(t)
 		return StartOutcome{}, err
 	}
-	return a.begin(ctx, t, l)
+	out, err := a.begin(ctx, t, l)
+	if t.next.Lane == perdure.Background {
+		a.freed() // the slot that was held for it may not have been needed
+		a.evict(t.call.Session)
+	}
+	return out, err
 }
 
-// use claims the approval of a launch that is about to run: the last thing before it does.
-func (a *Async) use(ctx context.Context, t *task, l Launch) error {
+// claim claims the approval of a launch that is about to run: the last thing before it does.
+func (a *Async) claim(ctx context.Context, t *task, l Launch) error {
 	a.mu.Lock()
 	runs := l.Approval != nil && refused(l, t.question(), time.Now()) == nil
 	a.mu.Unlock()
@@ -128,18 +134,40 @@ func (a *Async) reserve(l *Launch) (*task, error) {
 	case t != nil && t.lane == perdure.Background:
 		next.Lane = perdure.Background // nothing moves back (LN1)
 	}
+	starts := false
 	if next.Lane == perdure.Background {
-		if err := a.room(l.Call.Session); err != nil {
-			return nil, err
+		if starts, err = a.admit(l.Call.Session); err != nil {
+			a.reject(t, *l, err)
+			return nil, fmt.Errorf("start task %s: %w", l.Task, err)
 		}
 	}
 	if t == nil {
-		a.made++
-		t = &task{id: l.Task, number: a.made, call: filled(l.Call, spec), spec: spec, routing: next, metadata: maps.Clone(l.Metadata)}
+		t = &task{id: l.Task, number: a.order(), call: filled(l.Call, spec), spec: spec, routing: next, metadata: maps.Clone(l.Metadata)}
 		a.tasks[t.id] = t
 	}
 	t.begins, t.next = true, next
+	if starts {
+		a.admitted[t] = struct{}{}
+	}
 	return t, nil
+}
+
+// reject tells of a start for which there is no slot. mu is held.
+func (a *Async) reject(t *task, l Launch, why error) {
+	s := Snapshot{
+		Task: l.Task, Session: l.Call.Session, Turn: l.Call.Turn, Call: l.Call.ID, Tool: l.Call.Tool, Lane: perdure.Background, Metadata: l.Metadata,
+	}
+	if t != nil {
+		s = t.snapshot()
+	}
+	a.publish(Event{Kind: EventRejected, Task: s, Why: why.Error()})
+	a.log.Warn("a start is refused: no slot is free", "task", s.Task, "tool", s.Tool, "session", s.Session, "call", s.Call, "why", why)
+}
+
+// order is the next number of those that tell what came first. mu is held.
+func (a *Async) order() int64 {
+	a.made++
+	return a.made
 }
 
 // asked returns the task that a launch goes on with, or nil.
@@ -154,9 +182,11 @@ func (a *Async) asked(l Launch) *task {
 
 // release gives up a start that the journal refused.
 func (a *Async) release(t *task) {
+	defer a.freed() // the slot that was held for it
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	t.begins = false
+	delete(a.admitted, t)
 	if t.state == "" {
 		delete(a.tasks, t.id)
 	}
@@ -167,6 +197,8 @@ func (a *Async) release(t *task) {
 func (a *Async) begin(ctx context.Context, t *task, l Launch) (StartOutcome, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	_, starts := a.admitted[t]
+	delete(a.admitted, t)
 	t.begins = false
 	if t.settling {
 		return StartOutcome{}, fmt.Errorf("start task %s: %w: already closed", t.id, perdure.Conflict)
@@ -188,18 +220,21 @@ func (a *Async) begin(ctx context.Context, t *task, l Launch) (StartOutcome, err
 	if patched, _ := patch(l); patched != nil {
 		t.call.Args = patched
 	}
+	if t.lane == perdure.Background && was != t.lane {
+		t.since = a.order()
+	}
 	if was == perdure.Foreground && t.lane != was {
 		a.leaveTurn(t)
 	}
 	if fresh {
 		a.join(t)
 	}
-	if err := a.enter(ctx, t); err != nil {
+	if err := a.enter(ctx, t, starts); err != nil {
 		return StartOutcome{}, err
 	}
 	out := StartOutcome{Task: t.id, Lane: t.lane}
 	if t.lane == perdure.Background && was != perdure.Background {
-		result := RoutedPlaceholder(t.call.Tool, t.id, t.deadline).Result(t.call.ID)
+		result := RoutedPlaceholder(t.call.Tool, t.id, t.deadline).Offering(a.cfg.Offers).Result(t.call.ID)
 		out.Placeholder = &result
 		if !fresh {
 			a.publish(Event{Kind: EventDetached, Task: t.snapshot(), Result: &result})
@@ -208,12 +243,13 @@ func (a *Async) begin(ctx context.Context, t *task, l Launch) (StartOutcome, err
 	return out, nil
 }
 
-// enter executes a task, or lets it wait for a place. mu is held.
-func (a *Async) enter(ctx context.Context, t *task) error {
-	if t.lane == perdure.Background && (a.waiting(t.call.Session) > 0 || !a.place(t.call.Session)) {
+// enter executes a task, or lets it wait for a slot where none was held for it. mu is held.
+func (a *Async) enter(ctx context.Context, t *task, starts bool) error {
+	if t.lane == perdure.Background && !starts && (a.waiting(t.call.Session) > 0 || !a.free(t.call.Session)) {
 		t.state = perdure.TaskQueued
 		a.queue = append(a.queue, t)
 		a.publish(Event{Kind: EventQueued, Task: t.snapshot()})
+		a.log.Info("a call waits for a slot", "task", t.id, "tool", t.call.Tool, "session", t.call.Session, "call", t.call.ID, "queued", a.waiting(t.call.Session))
 		return nil
 	}
 	if err := a.execute(t); err != nil { // shut down in this moment
@@ -235,7 +271,8 @@ func (a *Async) execute(t *task) error {
 	t.begun = time.Now()
 	t.deadline = t.begun.Add(a.cfg.deadlineOf(t.call, t.spec))
 	t.outcome, t.interrupted = nil, false
-	call, approved, values := t.call, t.approval, t.values
+	call, approved, run := t.call, t.approval, t.run
+	values := context.WithValue(t.values, aliveKey{}, func() { a.runner.Touch(run) })
 	call.Deadline = t.deadline
 	if t.lane == perdure.Background {
 		call.Task, call.Attempt = t.id, 1

@@ -142,13 +142,16 @@ type LoopConfig struct {
 	// at once, after Journal.Begin. nil: an approval counts only in the process that asked for it, which remembers that.
 	UseApproval func(ctx context.Context, a perdure.Approval) error
 	Journal     Journal // nil: nothing outlives the process
-	Caps        Caps
-	Keep        int    // tasks that have ended and can still be looked up, and open questions of an Inline: the newest; 0: DefaultKeep
-	Replay      int    // events that a subscriber can go back to, the newest; 0: DefaultReplay
-	Runner      Config // how work is stopped
+	// Offers reports whether the loop offers its model a tool of this name, so that placeholders name no other. nil: none. It is
+	// called by many goroutines at once.
+	Offers func(tool string) bool
+	Caps   Caps
+	Keep   int    // tasks that have ended and can still be looked up, and open questions of an Inline: the newest; 0: DefaultKeep
+	Replay int    // events that a subscriber can go back to, the newest; 0: DefaultReplay
+	Runner Config // how work is stopped
 }
 
-// checked fills in the defaults. Invalid: there is nothing that executes.
+// checked fills in the defaults. Invalid: there is nothing that executes, or no such policy for overflow.
 func (c LoopConfig) checked() (LoopConfig, error) {
 	if c.Execute == nil {
 		return c, fmt.Errorf("dispatch: %w: LoopConfig.Execute is nil; give the function that runs a call", perdure.Invalid)
@@ -168,8 +171,12 @@ func (c LoopConfig) checked() (LoopConfig, error) {
 	if c.Replay <= 0 {
 		c.Replay = DefaultReplay
 	}
-	c.Caps = c.Caps.filled()
-	return c, nil
+	if c.Offers == nil {
+		c.Offers = func(string) bool { return false }
+	}
+	var err error
+	c.Caps, err = c.Caps.filled()
+	return c, err
 }
 
 // deadlineOf is how long one execution of a call may last (LN4).

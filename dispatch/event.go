@@ -14,7 +14,9 @@ type EventKind string
 const (
 	EventQueued            EventKind = "queued" // it could not start at once
 	EventStarted           EventKind = "started"
+	EventRejected          EventKind = "rejected" // a start found no slot and was refused: nothing runs, and nothing else is told of it
 	EventDetached          EventKind = "detached"
+	EventDetachFailed      EventKind = "detach_failed" // a call stays in the foreground and tries again every second; told once for each reason
 	EventCompleted         EventKind = "completed"
 	EventFailed            EventKind = "failed"
 	EventCanceled          EventKind = "canceled"
@@ -32,6 +34,7 @@ type Event struct {
 	Task     Snapshot            // of continue_requested: the task that asks; of a gap: zero
 	Result   *perdure.ToolResult // of an end: the whole result, and in it the error; of detached: the placeholder
 	Approval *perdure.Approval   // of approval_required
+	Why      string              // of rejected and detach_failed: what stands in the way, in words
 	Missed   int64               // of a gap: how many events it stands for, of whatever session
 }
 

@@ -15,9 +15,9 @@ func (a *Async) Leftovers() string {
 			timers++
 		}
 	}
-	counts := [...]int{len(a.live), len(a.turns), len(a.queue), len(a.pending), len(a.ready), len(a.asksFor), len(a.runner.runs), places, timers}
+	counts := [...]int{len(a.live), len(a.turns), len(a.queue), len(a.pending), len(a.ready), len(a.asksFor), len(a.admitted), len(a.runner.runs), places, timers}
 	if counts == [len(counts)]int{} {
 		return ""
 	}
-	return fmt.Sprintf("live, turns, queue, pending, ready, asks, runs, places, links: %v", counts)
+	return fmt.Sprintf("live, turns, queue, pending, ready, asks, admitted, runs, places, links: %v", counts)
 }

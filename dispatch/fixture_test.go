@@ -38,6 +38,7 @@ func newRig(t *testing.T, routes map[string]dispatch.Route, change func(*dispatc
 	cfg := dispatch.LoopConfig{
 		Execute: r.execute,
 		Route:   func(call tool.Call) dispatch.Route { return routes[call.Tool] },
+		Offers:  func(name string) bool { return name == "check_background_tool" },
 	}
 	if change != nil {
 		change(&cfg)

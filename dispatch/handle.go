@@ -114,7 +114,7 @@ func (h Handle) CancelAll(session perdure.SessionID, by, why string) int {
 }
 
 // Detach lets a foreground call leave now, whatever its budget, and reports whether it runs in the background. False: it
-// has ended, waits, or cannot leave now. perdure.NotFound: as for Cancel.
+// has ended, waits, or cannot leave now, of which EventDetachFailed says why. perdure.NotFound: as for Cancel.
 func (h Handle) Detach(id perdure.TaskID) (bool, error) {
 	if h.a == nil {
 		return false, &TaskNotFound{Task: id}
@@ -128,6 +128,24 @@ func (h Handle) Detach(id perdure.TaskID) (bool, error) {
 	run := t.run
 	h.a.mu.Unlock()
 	return h.a.runner.Detach(run), nil
+}
+
+// Result returns how a task ended, whether or not its result was taken: as long as it is kept (LoopConfig.Keep) and its session is
+// not forgotten. perdure.NotFound: as for Cancel, or it is not kept any more. perdure.Conflict: it has not ended.
+func (h Handle) Result(id perdure.TaskID) (Item, error) {
+	if h.a == nil {
+		return Item{}, &TaskNotFound{Task: id}
+	}
+	h.a.mu.Lock()
+	defer h.a.mu.Unlock()
+	t, err := h.a.find(id, h.session)
+	if err != nil {
+		return Item{}, err
+	}
+	if t.result == nil {
+		return Item{}, fmt.Errorf("result of task %s: %w: it has not ended: %s", id, perdure.Conflict, t.state)
+	}
+	return t.item(), nil
 }
 
 // ListRunning returns the tasks that live: queued, running, being stopped, or waiting for a person; the oldest first.

@@ -61,6 +61,33 @@ func (h Handle) Wait(ctx context.Context, w WaitFor) (Waited, error) {
 	}
 }
 
+// Wait returns how a task ended, as soon as it has, whether or not its result was taken; what a turn or a loop is told of it stays
+// to be taken. It holds no slot and no lock. Safe for concurrent use.
+//
+// NotFound: no such task, or it is not kept any more. Conflict: it waits for a person, and the item says which call that is. The
+// error is that of ctx when ctx ends first, and Unavailable when the dispatcher is shut down first.
+func (a *Async) Wait(ctx context.Context, id perdure.TaskID) (Item, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	t, err := a.find(id, "") // it stays in hand when it is forgotten
+	if err != nil {
+		return Item{}, err
+	}
+	for {
+		switch {
+		case t.result != nil:
+			return t.item(), nil
+		case t.open():
+			return t.item(), fmt.Errorf("wait for task %s: %w: it waits for a person to answer approval %s", id, perdure.Conflict, t.approval.ID)
+		case a.closed:
+			return t.item(), fmt.Errorf("wait for task %s: %w: shut down", id, perdure.Unavailable)
+		case ctx.Err() != nil:
+			return t.item(), context.Cause(ctx)
+		}
+		a.await(ctx, &a.changed)
+	}
+}
+
 // WaitIdle returns when no task is queued, running or being stopped; every result can be taken by then. The error is that
 // of ctx, or perdure.Unavailable: it was shut down.
 func (h Handle) WaitIdle(ctx context.Context) error {

@@ -182,6 +182,7 @@ func TestQueuedStartsLater(t *testing.T) { // BG16, BG17
 		r.next(t, dispatch.EventStarted)
 		r.next(t, dispatch.EventQueued)
 		r.next(t, dispatch.EventQueued)
+		r.next(t, dispatch.EventRejected)
 		if second.Placeholder == nil || third.Placeholder == nil {
 			t.Error("a queued call has no placeholder")
 		}

@@ -306,8 +306,9 @@ func TestMachine(t *testing.T) {
 	})
 	rapid.Check(t, func(rt *rapid.T) {
 		history := rapid.SliceOfN(one, steps, steps).Draw(rt, "history")
+		policy := rapid.SampledFrom([]perdure.Overflow{perdure.OverflowQueue, perdure.OverflowReject, perdure.OverflowEvict}).Draw(rt, "overflow")
 		var problems []string
-		synctest.Test(t, func(*testing.T) { problems = live(history) })
+		synctest.Test(t, func(*testing.T) { problems = live(history, policy) })
 		if len(problems) > 0 {
 			rt.Fatalf("%q", problems)
 		}
@@ -315,13 +316,13 @@ func TestMachine(t *testing.T) {
 }
 
 // live carries out a history and says what was wrong with it.
-func live(history []step) []string {
+func live(history []step, policy perdure.Overflow) []string {
 	w := &world{
 		orders: map[perdure.CallID]chan string{}, refused: map[perdure.CallID]bool{}, answered: map[perdure.CallID]int{},
 		stands: map[perdure.CallID]int{}, late: map[perdure.CallID]int{},
 	}
 	a, err := dispatch.NewAsync(context.Background(), dispatch.LoopConfig{
-		Execute: w.execute, Journal: w, Replay: 10 * steps, Caps: dispatch.Caps{PerSession: 3, Detached: 4, Queued: 3},
+		Execute: w.execute, Journal: w, Replay: 10 * steps, Caps: dispatch.Caps{PerSession: 3, Detached: 4, Queued: 3, Live: 6, Overflow: policy},
 		Spec: func(name string) tool.Spec {
 			return tool.Spec{SoftBudget: map[string]time.Duration{"slow": 2 * time.Second}[name], Deadline: time.Hour}
 		},

@@ -25,15 +25,32 @@ type Placeholder struct {
 func BudgetPlaceholder(tool string, task perdure.TaskID, budget time.Duration, deadline time.Time) Placeholder {
 	p := newPlaceholder(tool, task, deadline)
 	p.TimeoutSeconds = budget.Seconds()
-	p.Message = fmt.Sprintf("Still running after %ss — use check_background_tool to wait longer or cancel.", strconv.FormatFloat(p.TimeoutSeconds, 'f', -1, 64))
-	return p
+	return p.Offering(checks)
 }
 
 // RoutedPlaceholder is that of a call that a policy or a host sent to the background. A zero deadline is left out.
 func RoutedPlaceholder(tool string, task perdure.TaskID, deadline time.Time) Placeholder {
 	p := newPlaceholder(tool, task, deadline)
 	p.Reason = "routed"
-	p.Message = "Running in the background — use check_background_tool to wait or cancel."
+	return p.Offering(checks)
+}
+
+// checkTool is the tool by which a model waits for a background call or cancels it.
+const checkTool = "check_background_tool"
+
+// checks is a model that has the tool.
+func checks(name string) bool { return name == checkTool }
+
+// Offering is the placeholder for a model that has the tools of which offers says so: its message names no other.
+func (p Placeholder) Offering(offers func(tool string) bool) Placeholder {
+	begins, more := "Running in the background", ""
+	if p.TimeoutSeconds > 0 {
+		begins, more = fmt.Sprintf("Still running after %ss", strconv.FormatFloat(p.TimeoutSeconds, 'f', -1, 64)), " longer"
+	}
+	p.Message = begins + " — the result comes later. Do not repeat the call."
+	if offers(checkTool) {
+		p.Message = fmt.Sprintf("%s — use %s to wait%s or cancel.", begins, checkTool, more)
+	}
 	return p
 }
 

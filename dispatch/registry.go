@@ -17,7 +17,8 @@ func ForRegistry(tools *tool.Registry, env func(tool.Call) tool.Env) LoopConfig 
 // are refused, the gate judges each call, and its hooks see each result. An approved call is judged again with what it runs with:
 // a permission that nobody allowed is asked for when a person replaced the arguments, and is a denial otherwise. A tool that the
 // client answers (tool.PolicyClientSide) is refused, since a loop has no client. env, which may be nil, says what a call may
-// reach; it is called by many goroutines at once.
+// reach; it is called by many goroutines at once. What a tool reports is a sign of life, see [Sink], and placeholders name tools
+// of the registry only.
 func (g Gate) ForRegistry(tools *tool.Registry, env func(tool.Call) tool.Env) LoopConfig {
 	if env == nil {
 		env = func(tool.Call) tool.Env { return tool.Env{} }
@@ -35,13 +36,16 @@ func (g Gate) ForRegistry(tools *tool.Registry, env func(tool.Call) tool.Env) Lo
 			case question != nil:
 				return Outcome{Approval: question, Args: call.Args}
 			}
-			result, err := tools.Execute(ctx, call, env(call))
+			reach := env(call)
+			reach.Sink = Sink(ctx, reach.Sink)
+			result, err := tools.Execute(ctx, call, reach)
 			if err != nil { // it was taken out in this moment
 				return Outcome{Result: unfit(err.Error())}
 			}
 			result, _ = g.After(context.WithoutCancel(ctx), call, result)
 			return Outcome{Result: result}
 		},
+		Offers: tools.Has,
 		Spec: func(name string) tool.Spec {
 			if t, ok := tools.Get(name); ok {
 				return t.Spec()

@@ -28,7 +28,8 @@ func InForeground() Route { return Route{kind: foreground} }
 // InBackground lets the turn go on at once.
 func InBackground() Route { return Route{kind: background} }
 
-// DetachAfter begins in the foreground and leaves it after d of execution; 0 and less is InBackground.
+// DetachAfter begins in the foreground and leaves it after d of execution, as a tool's soft budget does: its end asks for a turn,
+// unless the launch says otherwise. 0 and less is InBackground.
 func DetachAfter(d time.Duration) Route {
 	if d <= 0 {
 		return InBackground()
@@ -56,7 +57,7 @@ func RouteCall(spawned bool, host Route, softBudget time.Duration) Routing {
 	case background:
 		return Routing{Lane: perdure.Background, Origin: perdure.OriginRouted, Wake: perdure.WakeNotify}
 	case detachAfter:
-		return Routing{Lane: perdure.Foreground, Soft: host.after, Origin: perdure.OriginDetached, Wake: perdure.WakeNotify}
+		softBudget = host.after
 	}
 	r := Routing{Lane: perdure.Foreground, Soft: softBudget, Origin: perdure.OriginDetached, Wake: perdure.WakeContinue}
 	if softBudget == 0 {

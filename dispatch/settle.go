@@ -12,7 +12,12 @@ import (
 // detach decides whether a call leaves the foreground. The runner asks it, never at the same time as it tells the end.
 func (a *Async) detach(t *task) bool {
 	a.mu.Lock()
-	if a.closed || t.settling || !a.roomToLeave(t.call.Session) {
+	if a.closed || t.settling {
+		a.mu.Unlock()
+		return false
+	}
+	if err := a.mayLeave(t.call.Session); err != nil {
+		a.stay(t, err)
 		a.mu.Unlock()
 		return false
 	}
@@ -29,27 +34,40 @@ func (a *Async) detach(t *task) bool {
 	defer a.mu.Unlock()
 	t.leaving = false
 	if err != nil {
-		a.log.Warn("a call stays in the foreground for now", "task", t.id, "tool", t.call.Tool, "error", err)
+		a.stay(t, err)
 		return false
 	}
 	a.log.Warn("a call left the foreground", "task", t.id, "tool", t.call.Tool, "budget", t.next.Soft, "session", t.call.Session, "call", t.call.ID,
 		"args_bytes", len(t.call.Args))
 	t.interrupted = false
 	a.leaveTurn(t)
-	t.lane = perdure.Background
+	t.lane, t.since = perdure.Background, a.order()
 	turn := a.turnOf(t.call.Turn)
 	turn.updates = append(turn.updates, Update{Detached: &d})
 	a.publish(Event{Kind: EventDetached, Task: d.Snapshot, Result: &d.Placeholder})
 	a.notify(t)
+	if !a.closed {
+		a.group.Go(func() { a.evict(t.call.Session) }) // the runner waits for the answer
+	}
 	return true
+}
+
+// stay tells why a call stays in the foreground for now: once for each reason, since it is asked again every second. mu is held.
+func (a *Async) stay(t *task, why error) {
+	if t.stays == why.Error() {
+		return
+	}
+	t.stays = why.Error()
+	a.publish(Event{Kind: EventDetachFailed, Task: t.snapshot(), Why: t.stays})
+	a.log.Warn("a call stays in the foreground for now", "task", t.id, "tool", t.call.Tool, "session", t.call.Session, "call", t.call.ID, "error", why)
 }
 
 // placeholder is the result of a call that leaves the foreground now. mu is held.
 func (a *Async) placeholder(t *task) perdure.ToolResult {
 	if t.next.Soft > 0 && time.Since(t.begun) >= t.next.Soft {
-		return BudgetPlaceholder(t.call.Tool, t.id, t.next.Soft, t.deadline).Result(t.call.ID)
+		return BudgetPlaceholder(t.call.Tool, t.id, t.next.Soft, t.deadline).Offering(a.cfg.Offers).Result(t.call.ID)
 	}
-	return RoutedPlaceholder(t.call.Tool, t.id, t.deadline).Result(t.call.ID)
+	return RoutedPlaceholder(t.call.Tool, t.id, t.deadline).Offering(a.cfg.Offers).Result(t.call.ID)
 }
 
 // returned is told by the runner how an execution ended.

@@ -18,6 +18,7 @@ type task struct {
 
 	state    perdure.TaskState
 	lane     perdure.Lane
+	since    int64   // when it came to the background, in the order of number; 0: it did not
 	routing  Routing // of the first launch
 	next     Routing // of the launch in work, or the last
 	delivery perdure.Delivery
@@ -28,6 +29,7 @@ type task struct {
 	interrupted bool              // its turn was, while it was in the foreground
 	forgotten   bool              // nobody wants its result (Handle.Forget)
 	leaving     bool              // its Detach is being decided
+	stays       string            // why it could not leave the foreground when it was asked last, as it was told
 	wasAsked    bool              // of a person, at some time
 	settling    bool              // its end is decided and perhaps not recorded yet
 	approval    *perdure.Approval // open, or the answer that it goes on with
@@ -49,6 +51,15 @@ func (t *task) snapshot() Snapshot {
 		Task: t.id, Session: t.call.Session, Turn: t.call.Turn, Call: t.call.ID, Tool: t.call.Tool, Lane: t.lane, State: t.state,
 		Delivery: t.delivery, Wake: t.wake, Metadata: t.metadata,
 	}
+}
+
+// item is the task with its result, if it has one. mu is held.
+func (t *task) item() Item {
+	i := Item{Task: t.id, Call: t.call.ID, Tool: t.call.Tool, State: t.state, Metadata: t.metadata}
+	if t.result != nil {
+		i.Result = *t.result
+	}
+	return i
 }
 
 // question is what a person was asked, or is said to have been. mu is held.

@@ -157,7 +157,7 @@ func TestImportMailLeavesItsTurn(t *testing.T) {
 func TestRoute(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]dispatch.Routing{
-		"import_mail":   {Lane: perdure.Foreground, Soft: 2 * time.Second, Origin: perdure.OriginDetached, Wake: perdure.WakeNotify},
+		"import_mail":   {Lane: perdure.Foreground, Soft: 2 * time.Second, Origin: perdure.OriginDetached, Wake: perdure.WakeContinue},
 		"render":        {Lane: perdure.Background, Origin: perdure.OriginRouted, Wake: perdure.WakeNotify},
 		"delete_folder": {Lane: perdure.Foreground, Origin: perdure.OriginDetached, Wake: perdure.WakeNotify},
 		"book_room":     {Lane: perdure.Foreground, Soft: time.Minute, Origin: perdure.OriginDetached, Wake: perdure.WakeContinue},
