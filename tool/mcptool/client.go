@@ -160,6 +160,10 @@ func (c *Client) use(ctx context.Context, made *connection) {
 	c.mu.Lock()
 	c.now, c.changed = made, false
 	c.mu.Unlock()
+	if made.dropped > 0 { // that the tools are others may be among it
+		c.cfg.Log.Warn("the MCP server said more than was held while nobody was connected, and its oldest messages were dropped", "messages", made.dropped)
+		c.toolsChanged()
+	}
 	if spoken := made.session.InitializeResult(); spoken != nil && spoken.ProtocolVersion != c.cfg.Era {
 		if c.cfg.Era = spoken.ProtocolVersion; c.cfg.Learned != nil {
 			c.cfg.Learned(c.cfg.Era)
@@ -202,7 +206,7 @@ func (c *Client) connect(ctx context.Context, version string) (made *connection,
 	if err != nil {
 		return made, errors.Join(err, ignoreClosed(conn.Close()))
 	}
-	made.born, made.conn = said.Keeper.At, conn
+	made.born, made.dropped, made.conn = said.Keeper.At, said.Keeper.Dropped, conn
 	return made, nil
 }
 

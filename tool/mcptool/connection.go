@@ -15,6 +15,7 @@ const closeTime = time.Second
 type connection struct {
 	session *mcp.ClientSession
 	born    time.Time // of the keeper's server; zero: the server has no keeper
+	dropped int       // messages of the server that were dropped since the connection before
 	conn    io.Closer // to the keeper; nil: the server is reached over HTTP
 
 	gone    chan struct{} // closed when the connection carries nothing any more

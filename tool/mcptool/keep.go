@@ -48,7 +48,8 @@ type hello struct {
 
 // born says which life of the server this is.
 type born struct {
-	At time.Time `json:"born"`
+	At      time.Time `json:"born"`
+	Dropped int       `json:"dropped,omitempty"` // how many messages of the server were dropped since the last client
 }
 
 // endMethod asks a keeper to end when nothing runs.
@@ -56,6 +57,11 @@ const endMethod = "keeper/end"
 
 // Keep runs an MCP server beside its client, so that the client may die: calls go on, their answers are kept, and the same
 // request again, by its id, is the same call. It returns when the server has ended, or nobody needs it any more.
+//
+// What the server says while no client is connected, before the first or between two, is held and delivered to the next in order: up to
+// 1 MiB, past which the oldest messages are dropped; the log and the greeting of the next client say so. What was written to a client that
+// died before it read is lost, but for the answers of calls. A request of the server is held for the first client. Once a client has left
+// it is refused with an error, and so is one that the client left unanswered; a ping is answered.
 func Keep(ctx context.Context, k Keeping) error {
 	if len(k.Command) == 0 || k.Socket == "" {
 		return fmt.Errorf("keep: %w configuration: Socket and Command are required", perdure.Invalid)
@@ -82,7 +88,7 @@ func Keep(ctx context.Context, k Keeping) error {
 		return fmt.Errorf("keep: %w", err)
 	}
 	ctx, end := context.WithCancel(ctx)
-	r := &kept{cfg: k, born: time.Now().UTC(), in: server.in, listener: listener, end: end, calls: map[jsonrpc.ID]*keptCall{}, left: time.Now()}
+	r := &kept{cfg: k, born: time.Now().UTC(), in: server.in, listener: listener, end: end, calls: map[jsonrpc.ID]*keptCall{}, asked: map[jsonrpc.ID]bool{}, left: time.Now()}
 	var group sync.WaitGroup
 	group.Go(func() { r.accept(listener) })
 	group.Go(func() { r.watch(ctx) })
@@ -126,8 +132,12 @@ type kept struct {
 	left     time.Time                // guarded by mu; when the last client went
 	begun    jsonrpc.ID               // guarded by mu; the id of initialize; not valid: it was not asked for
 	init     json.RawMessage          // guarded by mu; its result
+	waits    waiting                  // guarded by mu; who asked for it before its result
 	told     bool                     // guarded by mu; that it is initialized
 	calls    map[jsonrpc.ID]*keptCall // guarded by mu; by what their ids say: a server may write them in another way than it read them
+	greeted  bool                     // guarded by mu; there was a client
+	held     held                     // guarded by mu; empty while a client is connected
+	asked    map[jsonrpc.ID]bool      // guarded by mu; the requests of the server that the client was sent and has not answered
 }
 
 // keptCall is a tool call.
@@ -153,8 +163,9 @@ func (r *kept) accept(listener net.Listener) {
 			return
 		}
 		before := r.client
+		r.abandoned()
 		r.client = conn
-		r.send(mustJSON(hello{born{r.born}}))
+		r.greet()
 		r.mu.Unlock()
 		if before != nil {
 			_ = before.Close() // it is dead, or another one has its name
@@ -192,17 +203,24 @@ func (r *kept) leave(conn net.Conn) error {
 	}
 	client := r.client
 	r.client, r.left = nil, time.Now()
+	r.abandoned()
 	return client.Close()
 }
 
-// send writes a line to the client; whoever calls holds mu.
+// send writes a line to the client; whoever calls holds mu. A client that takes none has left: of a line that was written in part
+// nobody could read the next.
 func (r *kept) send(text []byte) bool {
 	if r.client == nil {
 		return false
 	}
 	_ = r.client.SetWriteDeadline(time.Now().Add(10 * time.Second))
-	_, err := r.client.Write(append(bytes.Clone(text), '\n'))
-	return err == nil
+	if _, err := r.client.Write(append(bytes.Clone(text), '\n')); err != nil {
+		_ = r.client.Close() // it is lost anyway
+		r.client, r.left = nil, time.Now()
+		r.abandoned()
+		return false
+	}
+	return true
 }
 
 // ask hands the requests of a client on, each call once.
@@ -219,7 +237,7 @@ func (r *kept) ask(conn net.Conn) {
 			continue
 		}
 		r.mu.Lock()
-		done := r.answered(conn, m)
+		done := r.answered(conn, text, m)
 		r.mu.Unlock()
 		if !done {
 			r.tell(text)
@@ -237,14 +255,15 @@ func (r *kept) tell(text []byte) {
 }
 
 // answered answers what the server was asked before, and notes what it is asked now; whoever calls holds mu.
-func (r *kept) answered(conn net.Conn, m line) bool {
+func (r *kept) answered(conn net.Conn, text []byte, m line) bool {
 	switch m.method {
-	case "initialize":
-		if r.init != nil {
-			r.send(mustJSON(map[string]any{"jsonrpc": "2.0", "id": m.id.Raw(), "result": r.init}))
+	case "": // an answer; of a client that has left, the question is refused already
+		if r.client != conn || !r.asked[m.id] {
 			return true
 		}
-		r.begun = m.id
+		delete(r.asked, m.id)
+	case "initialize":
+		return r.initialize(text, m)
 	case "notifications/initialized":
 		before := r.told
 		r.told = true
@@ -255,13 +274,7 @@ func (r *kept) answered(conn net.Conn, m line) bool {
 		}
 		return true
 	case "notifications/cancelled": // which gets no answer
-		var of struct {
-			RequestID json.RawMessage `json:"requestId"`
-		}
-		if perdure.DecodeKnownJSON(m.params, &of) != nil {
-			return false
-		}
-		if id, ok := idOf(of.RequestID); ok {
+		if id, ok := canceledID(m.params); ok {
 			delete(r.calls, id)
 		}
 	case "tools/call":
@@ -311,20 +324,9 @@ func (r *kept) hear(out io.Reader) {
 	}
 }
 
-// pass hands a message of the server on.
-func (r *kept) pass(text []byte, m line) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	sent := r.send(text)
-	switch known := r.calls[m.id]; {
-	case m.method != "" && m.id.IsValid() && !sent: // it asks, and nobody is there
-		go r.tell(mustJSON(map[string]any{"jsonrpc": "2.0", "id": m.id.Raw(), "error": map[string]any{"code": -32603, "message": "the client is away"}})) // until the server reads or ends
-	case m.method != "":
-	case known != nil:
-		known.answer, known.at, known.sent = text, time.Now(), sent
-	case m.id == r.begun && m.result != nil:
-		r.init = m.result
-	}
+// settle stores the answer of a call; whoever calls holds mu.
+func (r *kept) settle(c *keptCall, answer []byte, sent bool) {
+	c.answer, c.at, c.sent = answer, time.Now(), sent
 }
 
 // drop logs what is no message, and tells nobody: the client would lose its connection over it. An answer that cannot be read ends its
@@ -344,7 +346,7 @@ func (r *kept) drop(text []byte, why error) {
 	}
 	sent := r.send(answer)
 	if known != nil {
-		known.answer, known.at, known.sent = answer, time.Now(), sent
+		r.settle(known, answer, sent)
 	}
 }
 
