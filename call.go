@@ -115,6 +115,21 @@ func JudgeClaim(found *Call, wanted Call, ownerLive bool) ClaimOutcome {
 	}
 }
 
+// Withholds reports whether the row keeps another call of the same content and session from being made, unless its caller says that it
+// means a new effect: nobody knows whether this one happened, or an operator lets it run again, or its worker is dead and nobody has
+// looked yet what became of it. ownerLive is whether the row's worker still lives.
+func (c Call) Withholds(ownerLive bool) bool {
+	switch {
+	case c.Class == Pure:
+		return false
+	case c.State == CallUnknown:
+		return true
+	case c.State == CallRunning && c.ResolvedBy != "":
+		return true
+	}
+	return c.State == CallRunning && !c.Class.Repeatable() && !ownerLive
+}
+
 // Fingerprint is the identity of a call's content: sha256 over the canonical JSON of [tool, arguments] (LG13).
 // Arguments that are no JSON are Invalid.
 func Fingerprint(tool string, args json.RawMessage) (string, error) {

@@ -234,7 +234,8 @@ type PlannedCall struct {
 	Concurrency string      `json:"concurrency_class,omitempty"` // TN11; empty: free
 	Refusal     *ToolResult `json:"refusal,omitempty"`           // set: it is answered with this and never started
 
-	Rewritten   json.RawMessage `json:"rewritten_args,omitempty"` // by hooks: executed instead of what the model wrote (TL35)
+	Rewritten   json.RawMessage `json:"rewritten_args,omitempty"` // by hooks, or without what is no argument of the tool: executed instead of what the model wrote (TL35)
+	Repeats     string          `json:"repeats,omitempty"`        // the call or task of unknown outcome that this one repeats as a new effect; empty: none
 	Permissions []Permission    `json:"permissions,omitempty"`    // a person is asked for all of them, once (AP1)
 	Expires     time.Duration   `json:"expires_ns,omitempty"`     // of the approval; 0: never
 	ClientSide  bool            `json:"client_side,omitempty"`    // the client answers it (AP11)

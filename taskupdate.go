@@ -167,9 +167,9 @@ func (t *Task) reopen(to TaskState) {
 	}
 }
 
-// tell notes, once, that the caller has its reply.
+// tell notes, once, that the caller has its reply, and once more that it has the one after an operator's word.
 func (t *Task) tell(u TaskUpdate, now time.Time) {
-	if u.Told && t.ToldAt.IsZero() {
+	if u.Told && (t.ToldAt.IsZero() || t.ToldAt.Before(t.ResolvedAt)) {
 		t.ToldAt = now
 	}
 }

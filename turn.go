@@ -96,6 +96,18 @@ func (t *Turn) InPhase(id CallID, phase CallPhase) bool {
 	return c != nil && c.Phase == phase
 }
 
+// Repeats is the call or task of unknown outcome that a call of the running turn repeats as a new effect; empty: none.
+func (s *Session) Repeats(id CallID) string {
+	if s.Turn == nil {
+		return ""
+	}
+	c := s.Turn.call(id)
+	if c == nil {
+		return ""
+	}
+	return c.Repeats
+}
+
 // InWork reports whether a call of the step is claimed and has no result yet.
 func (t *Turn) InWork(id CallID) bool { return t.InPhase(id, CallInWork) }
 

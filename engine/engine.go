@@ -210,7 +210,11 @@ type CallOrder struct {
 	Tool    string            `json:"tool"`
 	Args    json.RawMessage   `json:"args,omitempty"`  // empty: {}
 	Title   string            `json:"title,omitempty"` // of the task; empty: the tool's display name
-	Key     string            `json:"key,omitempty"`   // of the caller's own: the same key is the same call, for ever; empty: none
+	// Key is of the caller's own: the same key is the same call, for ever. A key that is new means a new effect, also while the outcome
+	// of the same call before is unknown. Without a key such a call is answered with that one, as Joined. Empty: none.
+	Key string `json:"key,omitempty"`
+	// Unnamed says that the idempotency key of the request is of the client's library, and not of the caller: it means no new effect.
+	Unnamed bool `json:"unnamed,omitempty"`
 	// Join is for a call without a key: one of the same content, not older than this, whose caller was not told the whole
 	// reply, is this one. A pure tool's never is. 0: none is.
 	Join time.Duration `json:"join_ns,omitempty"`

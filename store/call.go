@@ -6,6 +6,9 @@ import "github.com/perdure/perdure"
 type CallFilter struct {
 	Session perdure.SessionID // empty: every session
 	State   perdure.CallState // empty: every state
+	// InDoubt narrows the list to calls of Session without an outcome of their own: those that run, that are unknown, and those
+	// whose outcome is an operator's word. It needs Session, and goes with no State.
+	InDoubt bool
 }
 
 // CallReader reads the effect ledger.

@@ -124,7 +124,7 @@ func Run(t *testing.T, open Harness) {
 		"turn": turnLaws(), "task": taskLaws(), "spawn": spawnLaws(), "cancel": cancelLaws(), "crash": crashLaws(), "intent": intentLaws(),
 		"lane": append(laneLaws(), laneCrashLaws()...), "approval": append(approvalLaws(), approvalTaskLaws()...), "client": clientLaws(),
 		"talk": talkLaws(), "delivery": deliveryLaws(), "overflow": overflowLaws(), "regression": regressionLaws(), "stream": streamLaws(), "subagent": append(subagentLaws(), subagentAttackLaws()...),
-		"fork": forkLaws(), "budget": budgetLaws(), "pause": pauseLaws(), "archive": archiveLaws(), "ledger": ledgerLaws(), "hostcall": hostCallLaws(), "remove": removeLaws(), "schedule": scheduleLaws(), "storage": storageLaws(), "webhook": webhookLaws(),
+		"fork": forkLaws(), "budget": budgetLaws(), "pause": pauseLaws(), "archive": archiveLaws(), "ledger": ledgerLaws(), "hostcall": hostCallLaws(), "repeat": repeatLaws(), "remove": removeLaws(), "schedule": scheduleLaws(), "storage": storageLaws(), "webhook": webhookLaws(),
 	}
 	for group, laws := range groups {
 		t.Run(group, func(t *testing.T) {

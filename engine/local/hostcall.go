@@ -12,7 +12,7 @@ import (
 // StartCall starts a call of a caller that is no model.
 func (e *Engine) StartCall(ctx context.Context, o engine.CallOrder) (engine.HostCall, error) {
 	made, err := e.effects.StartHostCall(ctx, effect.HostOrder{
-		Session: o.Session, Tool: o.Tool, Args: o.Args, Title: o.Title, Key: o.Key, Join: o.Join,
+		Session: o.Session, Tool: o.Tool, Args: o.Args, Title: o.Title, Key: o.Key, Join: o.Join, Unnamed: o.Unnamed,
 	})
 	return hostCall(made), err
 }

@@ -35,7 +35,7 @@ rules:
       - {name: spawn_background, args: {tool: victim, args: {}}}
       - {name: spawn_background, args: {tool: runs, args: {}}}
       - {name: spawn_background, args: {tool: asks, args: {}}}
-      - {name: spawn_background, args: {tool: blind, args: {}}}
+      - {name: spawn_background, args: {tool: blind, args: {batch: "{{user}}"}}}
       - {name: spawn_background, args: {tool: late, args: {}}}
 steps: [{text: it goes on, repeat: true}]
 `
@@ -249,7 +249,7 @@ func ofStates(release <-chan struct{}) []tool.Tool {
 // batch lets a run come to each state: one is canceled, and the result of one is the host's to take.
 func (a *archive) batch(release chan<- struct{}) {
 	a.Helper()
-	a.say("go")
+	a.say(time.Now().String()) // another text for each batch: the same call is not made again while it is unknown
 	for _, task := range a.tasks() {
 		switch {
 		case !task.State.Live():

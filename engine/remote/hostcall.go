@@ -9,6 +9,7 @@ import (
 
 // StartCall starts a call of a caller that is no model. A request that is sent again starts nothing twice.
 func (e *Engine) StartCall(ctx context.Context, o engine.CallOrder) (made engine.HostCall, err error) {
+	o.Unnamed = o.Key == ""
 	_, err = e.call(ctx, request{what: "call " + o.Tool, path: callsPath(o.Session), body: o}, &made)
 	return made, err
 }

@@ -203,6 +203,7 @@ func (e *Effects) ExpireApprovals(ctx context.Context) error {
 // allowed with them is not asked about again.
 func (e *Effects) JudgeCall(ctx context.Context, s *perdure.Session, c perdure.JudgeCall) Outcome {
 	planned := e.planCall(ctx, s, perdure.ToolCall{ID: c.Call.ID, Name: c.Call.Name, Arguments: c.Call.Args}, true)
+	planned.Repeats = orElse(planned.Repeats, c.Call.Repeats)
 	if planned.Rewritten == nil {
 		planned.Rewritten = c.Call.Args
 	}

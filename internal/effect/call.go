@@ -364,6 +364,9 @@ func elapsed(from, to time.Time) time.Duration { return max(to.Sub(from), 0) }
 
 // claim writes the intent to run a call: its row and its event (LG1, LG4).
 func (s *step) claim(c perdure.ClaimCall) error {
+	if withheld, err := s.withhold(c); err != nil || withheld {
+		return err
+	}
 	if affordable, err := s.affordCall(c); err != nil || !affordable {
 		return err
 	}

@@ -18,7 +18,7 @@ import (
 
 // env is what a foreground call of a session may reach. Every port takes the session from here (EN3).
 func (e *Effects) env(s *perdure.Session, o *owner, call tool.Call, sink tool.Sink) tool.Env {
-	p := &taskPort{e: e, owner: o, at: callTime(s, call.ID), turn: call.Turn, call: call.ID, read: s.ReadUntrusted()}
+	p := &taskPort{e: e, owner: o, at: callTime(s, call.ID), turn: call.Turn, call: call.ID, repeats: s.Repeats(call.ID), read: s.ReadUntrusted()}
 	env := e.envOf(p, call, sink)
 	if e.cfg.Schedule != nil { // of a model only: a background run has no message that its schedules could be named by
 		env.Plans = p

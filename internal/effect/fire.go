@@ -149,7 +149,7 @@ func (e *Effects) StartScheduled(tx store.Tx, run *Scheduled) error {
 		return e.failScheduled(tx, run)
 	}
 	e.starting.add(run.Task)
-	spawned, claimed, err := e.spawnIn(tx, run.owner, run.task, run.permissions)
+	spawned, claimed, err := e.spawnIn(tx, spawnOrder{owner: run.owner, permissions: run.permissions, fires: true}, run.task)
 	run.claimed, run.started = claimed, spawned.Task
 	return err
 }

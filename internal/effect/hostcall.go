@@ -28,6 +28,8 @@ type HostOrder struct {
 	Title   string        // of its task; empty: the tool's display name
 	Key     string        // the caller's own: the same key is the same call; empty: none
 	Join    time.Duration // without a key: a call of the same content, whose reply was not written whole since then, is this one; 0: none
+	// Unnamed says that Key only tells this request from others, and does not mean a new effect.
+	Unnamed bool
 }
 
 // HostCall is such a call. Its id is its handle: 128 bits that nobody guesses.
@@ -220,7 +222,13 @@ func (e *Effects) makeHostCall(ctx context.Context, o HostOrder, by hostCaller) 
 	if task.ArgsHash, err = perdure.Fingerprint(o.Tool, args); err != nil { // as it was asked for, whatever hooks made of it
 		return HostCall{}, err
 	}
-	started, err := e.startHost(ctx, task, j.permissions, by.owner)
+	started, err := e.startHost(ctx, task, hostStarter{owner: by.owner, permissions: j.permissions, withhold: o.Key == "" || o.Unnamed})
+	var same *withheld
+	if errors.As(err, &same) {
+		found, err := e.FindHostCall(ctx, same.by.Key)
+		found.Joined = true
+		return found, err
+	}
 	var full *perdure.NoSlot
 	if errors.As(err, &full) { // a budget says no
 		refused := tool.Error(full.Text)
@@ -254,19 +262,20 @@ func (e *Effects) madeBefore(ctx context.Context, key perdure.CallKey, o HostOrd
 }
 
 // startHost commits a host's call: it runs from then on, or waits in the queue of the process, or for a person.
-func (e *Effects) startHost(ctx context.Context, task perdure.Task, permissions []perdure.Permission, by *owner) (perdure.Task, error) {
+func (e *Effects) startHost(ctx context.Context, task perdure.Task, starter hostStarter) (perdure.Task, error) {
 	if err := e.prepareTask(ctx, task, 1); err != nil {
 		return task, err
 	}
 	var claimed perdure.Call
-	stored, starter := task, hostStarter{owner: by, permissions: permissions, works: e.cfg.Works()}
+	stored := task
+	starter.works = e.cfg.Works()
 	e.starting.add(task.ID)
 	err := e.work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) (err error) {
 		stored, claimed, err = e.hostIn(tx, task, starter)
 		return err
 	})
 	if claimed.Token != "" && (err == nil || e.owns(ctx, claimed)) {
-		e.runTask(claimedTask{task: stored, row: claimed, owner: by}, freshTask)
+		e.runTask(claimedTask{task: stored, row: claimed, owner: starter.owner}, freshTask)
 		return stored, nil
 	}
 	e.starting.drop(task.ID)
@@ -278,6 +287,7 @@ func (e *Effects) startHost(ctx context.Context, task perdure.Task, permissions 
 type hostStarter struct {
 	owner       *owner
 	permissions []perdure.Permission // to ask a person for first
+	withhold    bool                 // while the outcome of the same call before is unknown, this one is not made
 	works       bool                 // the engine runs. Before that its worker is not registered: to others, what it claimed would be a dead one's (LG19)
 }
 
@@ -285,6 +295,11 @@ type hostStarter struct {
 func (e *Effects) hostIn(tx store.Tx, task perdure.Task, by hostStarter) (perdure.Task, perdure.Call, error) {
 	if stored, err := tx.Task(task.Session, task.ID); err == nil {
 		return stored, perdure.Call{}, nil // made before
+	}
+	if by.withhold {
+		if err := e.withholdTask(tx, task, repeat{asked: task.ArgsHash, resolved: true}); err != nil {
+			return task, perdure.Call{}, err
+		}
 	}
 	if err := e.reserveTask(tx, by.owner, task); err != nil {
 		return task, perdure.Call{}, err
@@ -395,7 +410,8 @@ func (e *Effects) ToldHostCall(ctx context.Context, key perdure.CallKey) error {
 	if err != nil {
 		return fmt.Errorf("call %s: %w", key, err)
 	}
-	if found.Task.ID == "" || !found.Task.ToldAt.IsZero() || found.Task.Class == perdure.Pure {
+	told := !found.Task.ToldAt.IsZero() && !found.Task.ToldAt.Before(found.Task.ResolvedAt)
+	if found.Task.ID == "" || told || found.Task.Class == perdure.Pure {
 		return nil
 	}
 	err = e.cfg.Store.InTx(ctx, func(tx store.Tx) error {

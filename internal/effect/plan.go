@@ -41,7 +41,9 @@ func (e *Effects) planCall(ctx context.Context, s *perdure.Session, call perdure
 	}
 	spec := t.Spec()
 	planned.DisplayName, planned.Class, planned.Concurrency = spec.DisplayName, spec.Class, spec.Concurrency
-	seen := tool.Call{Session: s.ID, ID: call.ID, Tool: call.Name, Args: call.Arguments, Class: spec.Class, Execution: 1}
+	args, repeats := repeatsOf(call.Arguments)
+	planned.Repeats = repeats
+	seen := tool.Call{Session: s.ID, ID: call.ID, Tool: call.Name, Args: args, Class: spec.Class, Execution: 1}
 	if s.Turn != nil {
 		seen.Turn = s.Turn.ID
 	}
@@ -75,6 +77,9 @@ func (e *Effects) planCall(ctx context.Context, s *perdure.Session, call perdure
 		if routing.Lane == perdure.Background {
 			planned.Lane = perdure.Background
 		}
+	}
+	if planned.Refusal = e.withholdPlanned(ctx, s, planned, seen.Args); planned.Refusal != nil {
+		return planned
 	}
 	if !again && (len(planned.Permissions) == 0 || planned.Lane == perdure.Background) { // else it goes out once it is approved
 		if held := e.held(ctx, s.ID, s.Agent, t); held != nil {

@@ -19,6 +19,8 @@ type spawnOrder struct {
 	task  perdure.Task // without what only the store knows
 
 	permissions []perdure.Permission // a person is asked first (AP2)
+	repeats     string               // the call or task of unknown outcome that the run repeats as a new effect; empty: none
+	fires       bool                 // a schedule asks, and each of its moments is an effect of its own
 	beside      bool                 // the call itself became a task, which has the ids that the run would have
 }
 
@@ -51,7 +53,7 @@ func (e *Effects) spawnAs(ctx context.Context, o spawnOrder) (tool.Spawned, erro
 	e.starting.add(task.ID)
 	err = e.work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
 		var err error
-		spawned, claimed, err = e.spawnIn(tx, o.owner, task, o.permissions)
+		spawned, claimed, err = e.spawnIn(tx, o, task)
 		return err
 	})
 	started := claimed.Token != "" && (err == nil || e.owns(ctx, claimed))
@@ -153,23 +155,28 @@ func (o spawnOrder) named(secret perdure.Secret) perdure.Task {
 }
 
 // spawnIn adds the task where there is a place, or queues it where the policy allows (BG16, BG17).
-func (e *Effects) spawnIn(tx store.Tx, o *owner, task perdure.Task, permissions []perdure.Permission) (tool.Spawned, perdure.Call, error) {
+func (e *Effects) spawnIn(tx store.Tx, o spawnOrder, task perdure.Task) (tool.Spawned, perdure.Call, error) {
 	if stored, err := tx.Task(task.Session, task.ID); err == nil {
 		if stored.FromCall() {
 			return tool.Spawned{}, perdure.Call{}, errOwnTask
 		}
 		return tool.Spawned{Task: stored}, perdure.Call{}, nil // a replay
 	}
-	if len(permissions) > 0 {
-		if err := e.reserveTask(tx, o, task); err != nil {
+	if !o.fires {
+		if err := e.withholdTask(tx, task, repeat{despite: o.repeats}); err != nil {
 			return tool.Spawned{}, perdure.Call{}, err
 		}
-		spawned, err := e.askFirst(tx, task, permissions)
+	}
+	if len(o.permissions) > 0 {
+		if err := e.reserveTask(tx, o.owner, task); err != nil {
+			return tool.Spawned{}, perdure.Call{}, err
+		}
+		spawned, err := e.askFirst(tx, task, o.permissions)
 		return spawned, perdure.Call{}, err
 	}
 	free, position, err := e.begins(tx, task.Session)
 	if err == nil {
-		err = e.reserveTask(tx, o, task) // last: who is refused has written nothing
+		err = e.reserveTask(tx, o.owner, task) // last: who is refused has written nothing
 	}
 	if err != nil {
 		return tool.Spawned{}, perdure.Call{}, err

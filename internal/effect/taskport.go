@@ -18,12 +18,13 @@ import (
 // taskPort is the tasks of a session and of its descendants, as a call of the session reaches them (BG22). It looks down the
 // tree only: a subagent sees nothing of its parent's or of its siblings' (SA7).
 type taskPort struct {
-	e     *Effects
-	owner *owner
-	at    time.Time      // the journaled moment of the message that holds the call: the same on every replay (N4, TK1)
-	turn  perdure.TurnID // of the call that asks
-	call  perdure.CallID // the call that asks
-	read  bool           // the model that asked read what came from outside; work in the background cannot tell, and says so
+	e       *Effects
+	owner   *owner
+	at      time.Time      // the journaled moment of the message that holds the call: the same on every replay (N4, TK1)
+	turn    perdure.TurnID // of the call that asks
+	call    perdure.CallID // the call that asks
+	repeats string         // the call or task of unknown outcome that the call repeats as a new effect; empty: none
+	read    bool           // the model that asked read what came from outside; work in the background cannot tell, and says so
 }
 
 var _ tool.Tasks = (*taskPort)(nil)
@@ -67,7 +68,14 @@ func (p *taskPort) Spawn(ctx context.Context, s tool.Spawn) (tool.Spawned, error
 	if task.ArgsHash, err = perdure.Fingerprint(s.Tool, task.Spec.Arguments); err != nil {
 		return tool.Spawned{}, err
 	}
-	return p.e.spawn(ctx, spawnOrder{owner: p.owner, at: p.at, task: task, permissions: j.permissions})
+	spawned, err := p.e.spawn(ctx, spawnOrder{owner: p.owner, at: p.at, task: task, permissions: j.permissions, repeats: p.repeats})
+	var same *withheld
+	if errors.As(err, &same) {
+		answer := tool.Error(same.answer(p.call).Error)
+		answer.ErrorAs, answer.Refused = perdure.ErrorRejected, true
+		return tool.Spawned{}, &tool.Denied{Result: answer}
+	}
+	return spawned, err
 }
 
 // Task finds a task by task id or run id.

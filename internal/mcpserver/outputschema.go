@@ -16,7 +16,7 @@ const (
 	runningSchema = `{"type":"object","description":"Not the tool's own: the call goes on as a task.",` +
 		`"properties":{"task_id":{"type":"string"},"state":{"type":"string"},"status_message":{"type":"string"}},"required":["task_id","state"]}`
 	unknownSchema = `{"type":"object","description":"Not the tool's own: the outcome of the call is unknown.",` +
-		`"properties":{"outcome":{"const":"unknown"},"call_id":{"type":"string"},"task_id":{"type":"string"},"resolve_url":{"type":"string"}},"required":["outcome","call_id"]}`
+		`"properties":{"outcome":{"const":"unknown"},"call_id":{"type":"string"},"task_id":{"type":"string"},"resolve_command":{"type":"string"}},"required":["outcome","call_id"]}`
 )
 
 // promised is the tools as they are shown to a client, with the answers of ours that their calls may have among what their output may

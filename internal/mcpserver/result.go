@@ -93,19 +93,20 @@ func plainResult(r perdure.ToolResult) toolResult {
 	return out
 }
 
-// unknown is the honest third outcome: it may or may not have happened, and only a person finds out.
+// unknown is the honest third outcome: it may or may not have happened, and only a person finds out. It names one task, by the id that the
+// command takes which resolves it.
 func (s *Server) unknown(made ofCall) toolResult {
-	where := fmt.Sprintf("%s session list", s.cfg.Command)
 	said := map[string]any{"outcome": "unknown", "call_id": string(made.ID)}
+	resolve := fmt.Sprintf("%s call resolve %s", s.cfg.Command, made.key)
 	if made.Task != nil {
-		where = fmt.Sprintf("%s task resolve %s", s.cfg.Command, made.Task.ID)
-		said["task_id"] = taskID(made.ID)
+		resolve = fmt.Sprintf("%s task resolve %s", s.cfg.Command, made.Task.ID)
+		said["task_id"] = string(made.Task.ID)
 	}
-	said["resolve_url"] = where
+	said["resolve_command"] = resolve
 	text, _ := json.Marshal(said) // texts only
 	return toolResult{
 		Content: []content{{Type: "text", Text: "The outcome of this call is unknown: it was interrupted while running, and may or may not have happened. " +
-			"Do not repeat this call before it is resolved. A person looks, and says what happened: " + where}},
+			"Do not repeat this call before it is resolved: until then the same call is not made again, and has this answer. A person looks, and says what happened: " + resolve}},
 		Structured: text, IsError: true,
 	}
 }

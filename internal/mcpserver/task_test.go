@@ -484,12 +484,43 @@ func TestOutcomeUnknown(t *testing.T) {
 	r.restart()
 	done := r.until(withTasks, id, "completed")["result"].(object)
 	said, _ := done["structuredContent"].(object)
-	if done["isError"] != true || said["outcome"] != "unknown" || said["call_id"] == "" || !strings.Contains(fmt.Sprint(said["resolve_url"]), "task resolve") ||
-		!strings.Contains(textOf(done), "Do not repeat this call") {
+	resolve := "task resolve " + fmt.Sprint(said["task_id"])
+	if done["isError"] != true || said["outcome"] != "unknown" || said["call_id"] == "" || !strings.HasSuffix(fmt.Sprint(said["resolve_command"]), resolve) ||
+		!strings.Contains(textOf(done), "Do not repeat this call") || !strings.HasSuffix(textOf(done), resolve) {
 		t.Errorf("got %v", done)
+	}
+	if url, ok := said["resolve_url"]; ok {
+		t.Errorf("got resolve_url %v, which is none", url)
 	}
 	if n := len(r.Effects("hold_charge")); n != 1 {
 		t.Errorf("%d effects, want 1", n)
+	}
+}
+
+// TestUnknownIsNotRepeated: the same call under a new request has the unknown outcome of the first, of clients with and without Tasks,
+// until a person said what happened. A new key is a new call.
+func TestUnknownIsNotRepeated(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, mcpserver.Config{})
+	id := r.call(withTasks, "hold_charge", text, nil)["taskId"].(string)
+	r.Entered(t, "hold_charge", 1)
+	r.restart()
+	first := r.until(withTasks, id, "completed")["result"].(object)
+	task := first["structuredContent"].(object)["task_id"]
+
+	if again := r.call(withTasks, "hold_charge", text, nil); again["taskId"] != id {
+		t.Errorf("with Tasks: got %v, want task %s", again, id)
+	}
+	again := r.call(asked{}, "hold_charge", text, nil)
+	if said, _ := again["structuredContent"].(object); again["isError"] != true || said["outcome"] != "unknown" || said["task_id"] != task {
+		t.Errorf("without Tasks: got %v, want the unknown outcome of %v", again, task)
+	}
+	r.Release("hold_charge")
+	if made := r.call(asked{}, "hold_charge", text, object{"io.github.perdure/key": "another"}); made["isError"] == true {
+		t.Errorf("under a new key: got %v", made)
+	}
+	if n := len(r.Effects("hold_charge")); n != 2 {
+		t.Errorf("%d effects, want 2", n)
 	}
 }
 

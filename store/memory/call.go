@@ -22,6 +22,9 @@ func (v *view) Call(key perdure.CallKey) (perdure.Call, error) {
 
 // Calls lists rows in the order of their first claim.
 func (v *view) Calls(filter store.CallFilter) ([]perdure.Call, error) {
+	if filter.InDoubt && (filter.Session == "" || filter.State != "") {
+		return nil, fmt.Errorf("list calls: %w filter: InDoubt goes with Session, and without State", perdure.Invalid)
+	}
 	prefix := ""
 	if filter.Session != "" {
 		prefix = sessionPrefix(filter.Session)
@@ -31,7 +34,8 @@ func (v *view) Calls(filter store.CallFilter) ([]perdure.Call, error) {
 		if !strings.HasPrefix(key, prefix) {
 			break
 		}
-		if filter.State == "" || r.value.State == filter.State {
+		inDoubt := r.value.State != perdure.CallSettled || r.value.ResolvedBy != ""
+		if (filter.State == "" || r.value.State == filter.State) && (!filter.InDoubt || inDoubt) {
 			r.value = cloneCall(r.value)
 			found = append(found, r)
 		}

@@ -25,7 +25,9 @@ const (
 	listCalls   = `SELECT ` + callColumns + ` FROM call WHERE ($1 = '' OR state = $1) ORDER BY position`
 	listRunning = `SELECT ` + callColumns + ` FROM call WHERE state = 'running' AND ($1 = '' OR session_id = $1) ORDER BY position`
 	listOwn     = `SELECT ` + callColumns + ` FROM call WHERE session_id = $1 AND ($2 = '' OR state = $2) ORDER BY position`
-	takeCall    = `UPDATE call SET token = $4, worker_id = $5, epoch = $6, attempt = $7, task_id = $8, executions = $9
+	listInDoubt = `SELECT ` + callColumns + ` FROM call
+		WHERE session_id = $1 AND (state <> 'settled' OR length(resolved_by) > 0) ORDER BY position`
+	takeCall = `UPDATE call SET token = $4, worker_id = $5, epoch = $6, attempt = $7, task_id = $8, executions = $9
 		WHERE session_id = $1 AND call_id = $2 AND token = $3 AND state = 'running'`
 	bindCall = `UPDATE call SET task_id = $4, attempt = $5
 		WHERE session_id = $1 AND call_id = $2 AND token = $3 AND state = 'running'`
@@ -47,6 +49,10 @@ func (tx *Tx) Call(key perdure.CallKey) (perdure.Call, error) {
 func (tx *Tx) Calls(filter store.CallFilter) ([]perdure.Call, error) {
 	query, args := listCalls, []any{filter.State}
 	switch {
+	case filter.InDoubt && (filter.Session == "" || filter.State != ""):
+		return nil, fmt.Errorf("list calls: %w filter: InDoubt goes with Session, and without State", perdure.Invalid)
+	case filter.InDoubt:
+		query, args = listInDoubt, []any{filter.Session}
 	case filter.State == perdure.CallRunning:
 		query, args = listRunning, []any{filter.Session}
 	case filter.Session != "":

@@ -88,7 +88,7 @@ func nouns() []noun {
 		{"journal", journalLaws()},
 		{"session", sessionLaws()},
 		{"label", labelLaws()},
-		{"call", callLaws()},
+		{"call", append(callLaws(), callInDoubtLaws()...)},
 		{"settle", settleLaws()},
 		{"task", taskLaws()},
 		{"taskprune", taskPruneLaws()},
