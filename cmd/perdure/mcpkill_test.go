@@ -97,39 +97,6 @@ func TestMCPProxyKills(t *testing.T) {
 	})
 }
 
-// keyedMeta is what of a request names a call by a key of the client's own.
-func keyedMeta(key string) string {
-	return `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},` +
-		`"io.modelcontextprotocol/clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}},"io.github.perdure/key":"` + key + `"},`
-}
-
-// send sends a request of which nobody reads the answer.
-func (c *mcpClient) send(method, params string) {
-	c.id++
-	fmt.Fprintf(c.in, `{"jsonrpc":"2.0","id":%d,"method":%q,"params":{%s}}`+"\n", c.id, method, params)
-}
-
-// keyed calls a tool under a key and returns its task.
-func (c *mcpClient) keyed(key, call string) string {
-	c.t.Helper()
-	c.send("tools/call", keyedMeta(key)+call)
-	for {
-		text, err := c.out.ReadBytes('\n')
-		if err != nil {
-			c.t.Fatalf("%s: %v; %s", key, err, c.log())
-		}
-		var m struct {
-			ID     int `json:"id"`
-			Result struct {
-				TaskID string `json:"taskId"`
-			} `json:"result"`
-		}
-		if json.Unmarshal(text, &m) == nil && m.ID == c.id {
-			return m.Result.TaskID
-		}
-	}
-}
-
 // listening is a proxy on an address of its own, over its deaths.
 type listening struct {
 	t    *testing.T

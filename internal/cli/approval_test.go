@@ -112,7 +112,7 @@ func TestApprove(t *testing.T) {
 func TestApproveChanged(t *testing.T) {
 	t.Parallel()
 	p := charge()
-	_, err := p.Resolve(perdure.Verdict{Approve: true, By: operator, ArgsHash: "sha256:2"})
+	_, err := p.Resolve(perdure.Verdict{Approve: true, By: operator, ArgsHash: "sha256:2"}, time.Time{})
 	a := &app{}
 
 	got := a.undecided(t.Context(), &scene{approvals: []perdure.Approval{p}}, p, err)

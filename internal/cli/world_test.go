@@ -90,7 +90,7 @@ func (s *scene) DecideApproval(_ context.Context, id perdure.ApprovalID, v perdu
 	if s.faster != "" {
 		p.State, p.By = s.faster, "somebody"
 	}
-	resolved, err := p.Resolve(v)
+	resolved, err := p.Resolve(v, time.Time{})
 	if err != nil {
 		return perdure.Approval{}, err
 	}
