@@ -334,7 +334,8 @@ func (c *sessionExport) Run(ctx context.Context, a *app) error {
 				defer safe.Close()
 				out = safe
 			}
-			return eng.Export(ctx, s.ID, &headTeller{to: out, tell: a.leftOut})
+			export := &headTeller{to: out, tell: a.leftOut}
+			return errors.Join(eng.Export(ctx, s.ID, export), export.flush())
 		}
 		file, err := os.OpenFile(c.To, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		if errors.Is(err, fs.ErrExist) {
@@ -344,7 +345,7 @@ func (c *sessionExport) Run(ctx context.Context, a *app) error {
 			return fmt.Errorf("export %s: %w", s.ID, err)
 		}
 		out := &headTeller{to: file, tell: a.leftOut}
-		err = eng.Export(ctx, s.ID, out)
+		err = errors.Join(eng.Export(ctx, s.ID, out), out.flush())
 		if err == nil {
 			err = file.Sync()
 		}

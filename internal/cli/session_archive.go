@@ -78,14 +78,20 @@ func (w *headTeller) Write(p []byte) (int, error) {
 	if end < 0 && len(w.line) < maxHeadBytes {
 		return len(p), nil
 	}
-	w.past = true
 	if end >= 0 {
 		w.head = parseHead(w.line[:end])
 		w.tell(w.head)
 	}
-	if _, err := w.to.Write(w.line); err != nil {
+	if err := w.flush(); err != nil {
 		return 0, err
 	}
-	w.line = nil
 	return len(p), nil
+}
+
+// flush passes on what was held while the first line was not complete: an answer may have no line end at all.
+func (w *headTeller) flush() error {
+	w.past = true
+	_, err := w.to.Write(w.line)
+	w.line = nil
+	return err
 }

@@ -39,7 +39,7 @@ func TestTooLongResult(t *testing.T) {
 	done := r.until(withTasks, made, "completed")["result"].(object)
 	for way, got := range map[string]object{"tasks/get": done, "task_result": r.call(asked{}, "task_result", object{"task_id": made}, nil)} {
 		said := textOf(got)
-		if got["isError"] != true || !strings.Contains(said, "The call was made") || !strings.Contains(said, "perdure file cat session_") || !strings.Contains(said, "/.outputs/call_") {
+		if got["isError"] != true || !strings.Contains(said, "The call was made") || !strings.Contains(said, "perdure file cat session_") || !strings.Contains(said, "/result.json") {
 			t.Errorf("%s: got %.300v", way, got)
 		}
 		if blocks, _ := got["content"].([]any); len(blocks) != 2 || got["truncated"] != nil || got["structuredContent"] != nil {

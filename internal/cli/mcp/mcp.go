@@ -81,8 +81,17 @@ type Keeping struct {
 	StopTime time.Duration
 }
 
+// Console is where the commands read and write.
+type Console interface {
+	// Streams are stdin and stdout.
+	Streams() (io.Reader, io.Writer)
+	// Say writes a line for people.
+	Say(format string, args ...any)
+}
+
 // Desk is what the commands use of the command line.
 type Desk interface {
+	Console
 	// Store is the data directory, the database and the server, as an engine is opened: those that the one asked has to be of.
 	Store() (dir, database, server string)
 	// Folder is the data directory on this machine. Empty: there is none.
@@ -91,12 +100,8 @@ type Desk interface {
 	Local(what string) error
 	// MCP is what main gave.
 	MCP() Hands
-	// Streams are stdin and stdout.
-	Streams() (io.Reader, io.Writer)
 	// StopTime is how long the whole stop may take after a signal.
 	StopTime() time.Duration
-	// Say writes a line for people.
-	Say(format string, args ...any)
 }
 
 // Commands are the verbs of mcp.
