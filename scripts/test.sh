@@ -18,14 +18,19 @@ need_go
 need_c
 need_curl
 need_postgres
-# The slowest packages come first, so that the others fill the time in which their tests wait.
-packages=("${@:-./...}")
-(($#)) || packages=(./cmd/perdure ./engine/local ./store/postgres ./engine/remote ./...)
-part "go vet and go test" env CGO_ENABLED=0 go test -vet=all -shuffle=on -timeout=10m "${packages[@]}"
-if ((!$#)); then
-	# A process that the detector watches waits for a second at its end unless it is told not to.
+# Most tests wait for something else than a processor, so more of them run side by side than there are processors.
+flags=(-shuffle=on -timeout=10m -parallel=8)
+if (($#)); then
+	part "go vet and go test" env CGO_ENABLED=0 go test -vet=all "${flags[@]}" "$@"
+else
+	# In these, goroutines share memory: they run with the race detector, and only so. A process that it watches waits for a
+	# second at its end unless it is told not to.
+	raced=(. ./dispatch ./internal/effect ./store/memory ./internal/api ./internal/supervise)
+	mapfile -t others < <(go list ./... | grep -vxF -f <(go list "${raced[@]}"))
+	# The slowest packages come first, so that the others fill the time in which their tests wait.
+	part "go vet and go test" env CGO_ENABLED=0 go test -vet=all "${flags[@]}" ./cmd/perdure ./engine/local ./store/postgres ./engine/remote "${others[@]}"
 	export CGO_ENABLED=1 GORACE=atexit_sleep_ms=0
-	part "race detector" go test -race -vet=off -shuffle=on -timeout=10m . ./dispatch ./internal/effect ./store/memory ./internal/api ./internal/supervise
-	part "race detector, the engine over memory" go test -race -vet=off -shuffle=on -timeout=10m -run '^(TestEngine|TestStorm|TestLane.*)$' ./engine/local
+	part "go vet and go test with the race detector" go test -race -vet=all "${flags[@]}" "${raced[@]}"
+	part "the engine over memory with the race detector" go test -race -vet=off "${flags[@]}" -run '^(TestEngine|TestStorm|TestLane.*)$' ./engine/local
 fi
 step "done in $((SECONDS - began)) s"

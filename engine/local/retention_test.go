@@ -14,7 +14,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/perdure/perdure"
-	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/engine/local"
 	"github.com/perdure/perdure/internal/enginerig"
 	"github.com/perdure/perdure/internal/sessionfile"
@@ -170,59 +169,6 @@ func (a *archive) want(when string, second time.Time, former, latter []string) {
 	if diff := cmp.Diff(gotLatter, latter); diff != "" {
 		a.Errorf("%s, of the second batch (-got +want):\n%s", when, diff)
 	}
-}
-
-// TestRetentionPerState lets a run end in each state, twice, the second time twenty days after the first, and months go by: what
-// ended 30 days ago and came home is forgotten, by the rows and by the journal, and all else stays (TK16).
-func TestRetentionPerState(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		release := make(chan struct{}) // one word for each late run
-		a := openArchive(t, manyStates, local.Config{Store: memory.New(memory.Config{}), PruneBatch: 2}, ofStates(release)...)
-		a.begin()
-		all := []string{"asks", "bad", "blind", "good", "late", "runs", "victim"}
-		stay := []string{"asks", "blind", "late", "runs"}
-
-		a.batch(release)
-		a.pass(20*24*time.Hour + 30*time.Minute)
-		second := time.Now()
-		a.batch(release)
-		a.want("on both sides of nothing", second, all, all)
-		wantStates(a)
-		a.pass(10*24*time.Hour - 2*time.Hour)
-		a.want("right before 30 days", second, all, all)
-
-		quiet := len(a.events())
-		a.pass(3 * time.Hour)
-		a.want("after 30 days", second, stay, all)
-		for _, e := range a.events()[quiet:] {
-			if _, ok := e.Fact.(perdure.TaskPruned); !ok {
-				t.Errorf("retention was followed by %s", e.Type())
-			}
-		}
-		if n := len(a.events()) - quiet; n != 2 { // three tasks, two at a time
-			t.Errorf("three tasks were forgotten in %d commits", n)
-		}
-
-		ready, err := a.eng.DrainReady(t.Context(), a.id)
-		if err != nil || len(ready) != 2 {
-			t.Fatalf("%d were ready, %v", len(ready), err)
-		}
-		for _, task := range a.tasks() {
-			if task.State == perdure.TaskUnknown && task.CreatedAt.Before(second) {
-				if err := a.eng.ResolveTask(t.Context(), task.ID, engine.Word{Answer: perdure.DidNotHappen, By: "operator"}); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-		a.pass(2 * time.Hour)
-		a.want("when one was drained and one resolved", second, []string{"asks", "runs"}, all) // it had ended long ago
-
-		a.pass(20 * 24 * time.Hour)
-		a.want("after 50 days", second, []string{"asks", "runs"}, []string{"asks", "blind", "runs"})
-		a.pass(400 * 24 * time.Hour)
-		a.want("a year later", second, []string{"asks", "runs"}, []string{"asks", "blind", "runs"})
-	})
 }
 
 // ofStates are the tools of manyStates, of which late ends when it is told to.
