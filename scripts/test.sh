@@ -18,14 +18,14 @@ need_go
 need_c
 need_curl
 need_postgres
-# Most tests wait for something else than a processor, so more of them run side by side than there are processors.
-flags=(-shuffle=on -timeout=10m -parallel=8)
+# Most tests wait for something else than a processor, so more packages and tests run side by side than there are processors.
+flags=(-shuffle=on -timeout=10m -p=3 -parallel=8)
 if (($#)); then
 	part "go vet and go test" env CGO_ENABLED=0 go test -vet=all "${flags[@]}" "$@"
 else
-	# In these, goroutines share memory: they run with the race detector, and only so. A process that it watches waits for a
-	# second at its end unless it is told not to.
-	raced=(. ./dispatch ./internal/effect ./store/memory ./internal/api ./internal/supervise)
+	# In these, goroutines share memory: they run with the race detector, and only so. The root has no goroutine, which
+	# archtest keeps. A process that the detector watches waits for a second at its end unless it is told not to.
+	raced=(./dispatch ./internal/effect ./store/memory ./internal/api ./internal/supervise)
 	mapfile -t others < <(go list ./... | grep -vxF -f <(go list "${raced[@]}"))
 	# The slowest packages come first, so that the others fill the time in which their tests wait.
 	part "go vet and go test" env CGO_ENABLED=0 go test -vet=all "${flags[@]}" ./cmd/perdure ./engine/local ./store/postgres ./engine/remote "${others[@]}"

@@ -63,7 +63,8 @@ func hold() error {
 		return err
 	}
 	fmt.Println(sleeper.Process.Pid)
-	select {}
+	<-time.After(10 * time.Minute) // without a timer, a runtime without cgo may take this wait for a deadlock
+	return nil
 }
 
 // appendForEver appends event after event and tells the seq of each once it is acknowledged.
