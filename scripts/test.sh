@@ -18,8 +18,8 @@ need_go
 need_c
 need_curl
 need_postgres
-# Most tests wait for something else than a processor, so more packages and tests run side by side than there are processors.
-flags=(-shuffle=on -timeout=10m -p=3 -parallel=8)
+# Most tests wait for something else than a processor, so more of them run side by side than there are processors.
+flags=(-shuffle=on -timeout=10m -p=2 -parallel=6)
 if (($#)); then
 	part "go vet and go test" env CGO_ENABLED=0 go test -vet=all "${flags[@]}" "$@"
 else

@@ -14,7 +14,7 @@ import (
 // drawer is an answer that takes its time, and its script, which begins with more.
 const (
 	drawer = "It is in the second drawer of the desk by the window."
-	slowly = "    chunk: 4\n    pace: 15ms\n"
+	slowly = "    chunk: 4\n    pace: 100ms\n"
 )
 
 // breaking is an agent whose answer breaks off at the first attempt.
@@ -166,12 +166,16 @@ func (s *scene) keptMidway() {
 	s.answers(func(offset int) bool { return offset > 0 })
 }
 
-// answers says something and returns when a piece of the answer is at an offset that will do.
+// answers says something and returns when a piece of the answer is at an offset that will do. It follows the session before it
+// says anything: on a slow machine the answer would be over before the follower comes.
 func (s *scene) answers(enough func(offset int) bool) {
 	s.t.Helper()
-	s.say("where is it?")
-	seen := errors.New("seen")
+	seen, asked := errors.New("seen"), false
 	err := s.eng.Follow(s.ctx, s.id, 0, func(f engine.Frame) error {
+		if !asked { // the first frame is an event that was there
+			asked = true
+			s.say("where is it?")
+		}
 		d, err := pieceOf(f)
 		if err == nil && d != nil && enough(d.Offset) {
 			return seen
