@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -142,7 +143,26 @@ func newStopPlace(t *testing.T, servers string) place {
 	if err := os.WriteFile(filepath.Join(p.data, "mcp.json"), []byte(`{"mcpServers":{`+servers+`}}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { endKeepers(t, p.data) })
 	return p
+}
+
+// endKeepers ends the keepers of the MCP servers of a data directory: a stop leaves those whose server has a call.
+func endKeepers(t *testing.T, data string) {
+	t.Helper()
+	found, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range found {
+		line, err := os.ReadFile(name)
+		if err != nil || !strings.Contains(string(line), "\x00mcp\x00keep\x00--socket\x00"+data+"/") {
+			continue // it has ended, or is something else
+		}
+		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(name))); err == nil {
+			_ = syscall.Kill(pid, syscall.SIGTERM) // it may have ended
+		}
+	}
 }
 
 // calling is a script whose model calls a tool once.

@@ -73,11 +73,11 @@ func TestClientStreams(t *testing.T) {
 // TestClientEnds: the header has a timeout, and a context that ends says why.
 func TestClientEnds(t *testing.T) {
 	t.Parallel()
-	silent, heard := waits(t, "")
-	err := fetch(t, newGuard(t, egress.Config{HeaderTimeout: 20 * time.Millisecond}).Client(""), silent)
+	slow, _ := waits(t, "") // the time may be over before it hears of the request
+	err := fetch(t, newGuard(t, egress.Config{HeaderTimeout: 20 * time.Millisecond}).Client(""), slow)
 	wants(t, err, perdure.EgressTransport, "")
-	<-heard
 
+	silent, heard := waits(t, "")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	go func() { <-heard; cancel(perdure.CauseInterrupt) }()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, silent, nil)
