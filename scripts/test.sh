@@ -19,7 +19,7 @@ need_c
 need_curl
 need_postgres
 # Most tests wait for something else than a processor, so more of them run side by side than there are processors.
-flags=(-shuffle=on -timeout=10m -p=2 -parallel=6)
+flags=(-shuffle=on -timeout=10m -parallel=4)
 if (($#)); then
 	part "go vet and go test" env CGO_ENABLED=0 go test -vet=all "${flags[@]}" "$@"
 else

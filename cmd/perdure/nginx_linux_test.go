@@ -34,7 +34,7 @@ func TestBehindNginx(t *testing.T) {
 	program, err := exec.LookPath("nginx")
 	if err != nil {
 		if program, err = exec.LookPath("/usr/sbin/nginx"); err != nil {
-			t.Fatal("the page on nginx is tried with it: install it, or let scripts/test.sh do it")
+			t.Fatal("the page on nginx is tried with it: install it, or let make soak do it")
 		}
 	}
 	dir := t.TempDir()

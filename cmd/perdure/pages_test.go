@@ -115,7 +115,7 @@ func TestPages(t *testing.T) {
 func playPages(t *testing.T, chosen func(name string) bool) {
 	t.Helper()
 	if _, err := exec.LookPath("curl"); err != nil {
-		t.Fatal("the pages need curl: install it, or let scripts/test.sh do it")
+		t.Fatal("the pages need curl: install it, or let make test do it")
 	}
 	left := map[string]int{}
 	for why := range notRun {
