@@ -203,7 +203,7 @@ func TestTwoClean(t *testing.T) {
 			t.Errorf("a deletion waited %s for another one", waited)
 		}
 		synctest.Wait() // a pass of its own may have begun with the rest
-		k.open(t, st) // its pass finds the rest
+		k.open(t, st)   // its pass finds the rest
 		synctest.Wait()
 		k.left(t, 3, quick)
 		if _, err := two.Import(t.Context(), bytes.NewReader(file.Bytes()), engine.Import{}); !errors.Is(err, perdure.Unavailable) {
