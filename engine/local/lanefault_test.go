@@ -53,14 +53,25 @@ func perm(kind, target string) []perdure.Permission {
 	return []perdure.Permission{{Kind: kind, Target: target}}
 }
 
+// until returns a ctx that also ends when the channel is closed.
+func until(ctx context.Context, closed <-chan struct{}) context.Context {
+	short, cancel := context.WithCancel(ctx)
+	go func() {
+		defer cancel()
+		select {
+		case <-closed:
+		case <-ctx.Done():
+		}
+	}()
+	return short
+}
+
 // It was so once, and must not be again: an approval of one thing answers the question for another.
 func TestLaneFaultApprovalAnswersAnotherQuestion(t *testing.T) {
 	t.Parallel()
-	got := make(chan tool.Reply, 1)
+	got, seen := make(chan tool.Reply, 1), make(chan struct{})
 	x := tool.New(tool.Spec{Name: "x", Description: "x", Class: perdure.Idempotent}, func(ctx context.Context, _ words, env tool.Env) (answer, error) {
-		short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
-		defer cancel()
-		_, _ = env.Dialog.Ask(short, tool.Question{Prompt: "list?", Permissions: perm("command", "ls")})
+		_, _ = env.Dialog.Ask(until(ctx, seen), tool.Question{Prompt: "list?", Permissions: perm("command", "ls")})
 		reply, err := env.Dialog.Ask(ctx, tool.Question{Prompt: "remove?", Permissions: perm("command", "rm -rf /")})
 		got <- reply
 		return answer{"approved": "?"}, err
@@ -69,19 +80,14 @@ func TestLaneFaultApprovalAnswersAnotherQuestion(t *testing.T) {
 	s.run()
 	s.session()
 	s.say("go")
-	var ls perdure.Approval
+	ls := s.openApprovals(1)[0]
+	close(seen)
 	for asked := false; !asked; <-time.After(5 * time.Millisecond) {
-		all, err := s.eng.Approvals(s.ctx, engine.ApprovalFilter{Session: s.id})
+		open, err := s.eng.Approvals(s.ctx, engine.ApprovalFilter{Session: s.id, State: perdure.ApprovalOpen})
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, a := range all {
-			if a.Permissions[0].Target == "ls" {
-				ls = a
-			} else {
-				asked = true
-			}
-		}
+		asked = len(open) == 1 && open[0].ID != ls.ID
 	}
 	_, err := s.eng.DecideApproval(s.ctx, ls.ID, perdure.Verdict{Approve: true, By: "user"})
 	t.Log("approve ls:", err)
@@ -491,10 +497,9 @@ func TestLaneFaultAnswerAfterStop(t *testing.T) {
 // It was so once, and must not be again: a task that ended leaves its approval open.
 func TestLaneFaultApprovalStaysOpen(t *testing.T) {
 	t.Parallel()
+	seen := make(chan struct{})
 	x := tool.New(tool.Spec{Name: "x", Description: "x", Class: perdure.Idempotent}, func(ctx context.Context, _ words, env tool.Env) (answer, error) {
-		short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
-		defer cancel()
-		_, _ = env.Dialog.Ask(short, tool.Question{Prompt: "list?", Permissions: perm("command", "ls")})
+		_, _ = env.Dialog.Ask(until(ctx, seen), tool.Question{Prompt: "list?", Permissions: perm("command", "ls")})
 		return answer{"went": "without"}, nil
 	})
 	s := openShop(t, callX, local.Config{}, x)
@@ -502,9 +507,10 @@ func TestLaneFaultApprovalStaysOpen(t *testing.T) {
 	s.session()
 	s.say("go")
 	s.openApprovals(1)
+	close(seen)
 	tasks, _ := s.eng.Tasks(s.ctx, s.id)
-	for i := 0; i < 300 && !tasks[0].State.Terminal(); i++ {
-		<-time.After(10 * time.Millisecond)
+	for !tasks[0].State.Terminal() { // a task that awaits input counts as waited for
+		<-time.After(5 * time.Millisecond)
 		tasks, _ = s.eng.Tasks(s.ctx, s.id)
 	}
 	list, _ := s.eng.Approvals(s.ctx, engine.ApprovalFilter{Session: s.id, State: perdure.ApprovalOpen})
