@@ -247,7 +247,7 @@ func (e *Effects) look(ctx context.Context, found perdure.Found, t tool.Tool, ca
 // carryOver does what was judged. The row gets a fresh token before anything else happens.
 func (e *Effects) carryOver(ctx context.Context, run CallRun, row perdure.Call, t tool.Tool, how perdure.TakeOver) error {
 	old := row
-	row.Token, row.Worker, row.Epoch = newToken(), e.cfg.Worker, run.Drive.row.Epoch
+	row.Token, row.Worker, row.Epoch = newToken(), ownerAfter(how, old.Worker, e.cfg.Worker), run.Drive.row.Epoch
 	survivor, survives := t.(tool.Survivor)
 	if how == perdure.RunAgain || how == perdure.RunFirst {
 		row.Executions++

@@ -186,7 +186,7 @@ func (e *Effects) ownIn(tx store.Tx, left claimedTask, how perdure.TakeOver, aga
 // takeRow follows the task that was taken: the mark in its log, and its ledger row under a fresh token.
 func takeRow(tx store.Tx, c claimedTask, how perdure.TakeOver) (claimedTask, error) {
 	old := c.row
-	c.row.Token, c.row.Worker = newToken(), c.task.Worker
+	c.row.Token, c.row.Worker = newToken(), ownerAfter(how, old.Worker, c.task.Worker)
 	c.row.Attempt, c.row.Executions = c.task.Attempt, c.task.Executions
 	var note []byte
 	if how == perdure.RunAgain { // the log may hold output of the attempt before (BG12)
@@ -198,6 +198,19 @@ func takeRow(tx store.Tx, c claimedTask, how perdure.TakeOver) (claimedTask, err
 	}
 	c.logged = offset + int64(len(note))
 	return c, tx.TakeCall(old, c.row)
+}
+
+// ownerAfter returns the worker that the ledger row of a call names after its take-over.
+//
+// A call whose execution continues or starts gets the new owner. While it is still open what became of
+// the call, the row keeps the dead owner: the token already fences every write of that owner, and the
+// same call is not made a second time before the outcome is recorded (see perdure.Call.Withholds).
+func ownerAfter(how perdure.TakeOver, dead, next perdure.WorkerID) perdure.WorkerID {
+	switch how {
+	case perdure.Adopt, perdure.Reattach, perdure.RunAgain, perdure.RunFirst:
+		return next
+	}
+	return dead
 }
 
 // queueTask lets a task for whose run there is no place wait in the queue, under a new attempt (RC14, transition a). What
