@@ -6,5 +6,5 @@ import "embed"
 
 // Files has the pages by their paths below this folder, as how-to/approvals.md.
 //
-//go:embed *.md how-to/*.md reference/*.md decisions/*.md
+//go:embed *.md how-to/*.md reference/*.md decisions/*.md spec/*.md
 var Files embed.FS

@@ -30,6 +30,7 @@ var folders = []struct{ name, title, about string }{
 	{".", "Begin, and understand", "What it is, what it promises, and how to begin."},
 	{"how-to", "How to", "What to do, for one thing at a time."},
 	{"reference", "Reference", "To look things up."},
+	{"spec", "Specification", "The behaviour, rule by rule."},
 	{"decisions", "Decisions", "Single choices, with what they cost."},
 }
 
